@@ -1,5 +1,5 @@
-// rewire analyze: what the papers argue with, measured on the user's own network. Of a run: analyze_run.h.
-// --init: how well conditioned a network is before training, for several sets of plugins side by side.
+// rewire analyze: measures on the user's own network what papers report. --init measures the conditioning of
+// a network before training, for several sets of plugins side by side. cli/analyze_run.h measures a run.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,28 +33,28 @@ struct AnalyzeRequest {
 
 void declare(AnalyzeRequest& request, Options& options) {
   declare_network(request.network, options);
-  options.flag("--init", request.init, "the conditioning of the freshly initialised network");
+  options.flag("--init", request.init, "measure the conditioning of the freshly initialised network");
   options.list("--against", request.against,
-               "one more set of plugins to set beside --plugin's, with spaces between; or none; repeatable");
-  options.text("--input", request.input, ".npy: a batch of images; without it, normal noise")
+               "another set of plugins to compare with --plugin, separated by spaces, or none; repeatable");
+  options.text("--input", request.input, ".npy: a batch of images instead of normal noise")
       .takes(Values::file, {".npy"});
-  options.integer("--batch", request.batch, 1, "images of noise");
-  options.integer("--images", request.images, 1, "of a run: test images, in whole batches");
+  options.integer("--batch", request.batch, 1, "number of noise images");
+  options.integer("--images", request.images, 1, "for a run: number of test images, in whole batches");
   options.flag("--conditioning", request.conditioning,
-               "of a run: condition numbers too, of its first test images");
+               "for a run: also measure condition numbers on its first test images");
   options
       .text("--checkpoint", request.checkpoint,
-            "of a run: best, last, a checkpoint's name, or all of them side by side; without it the last")
+            "for a run: best, last, a checkpoint's name, or all of them side by side; the last by default")
       .takes(Values::checkpoint, {"all"});
-  options.flag("--ema", request.averages, "of a run: the moving averages of its weights (train.ema)");
+  options.flag("--ema", request.averages, "for a run: use the moving averages of its weights (train.ema)");
   options.integer("--largest-jacobian", request.largest_jacobian, 0,
-                  "rows of a block's Jacobian, tokens x width, up to which it is computed");
+                  "compute a block's Jacobian up to this many rows (tokens x width)");
   options.choice("--engine", request.engine, runtime::engine_names(),
-                 "what computes; the evaluator in double precision");
+                 "the engine that computes; evaluator uses double precision");
   options.flag("--json", request.json, "print an object");
-  options.example("rewire analyze vit_tiny_28 --init", "how the fresh network is conditioned");
+  options.example("rewire analyze vit_tiny_28 --init", "measure the conditioning of the fresh network");
   options.example("rewire analyze runs/fashion_vit-none-s0 --checkpoint all",
-                  "a run, its checkpoints side by side");
+                  "show the checkpoints of a run side by side");
 }
 
 std::vector<std::string> words_of(const std::string& text) {
@@ -67,13 +67,13 @@ std::vector<std::string> words_of(const std::string& text) {
   return words;
 }
 
-/// One set of plugins, and what came out.
+/// One set of plugins and its measurements.
 struct Variant {
   std::string label;
   runtime::Conditioning conditioning;
 };
 
-/// What was asked for, a plugin's path as its name alone; the recipe's plugins by name.
+/// Returns the plugins of --plugin with paths shortened to names; without --plugin the names of the recipe's.
 std::string label_of(const runtime::NetworkRequest& request, const runtime::Network& network) {
   std::vector<std::string> names;
   for (const std::string& flag : request.plugins) {
@@ -116,7 +116,7 @@ std::vector<Variant> measure_all(const AnalyzeRequest& request) {
     if (other.plugins.empty()) user_error("--against '{}' names no plugin: write none for no plugin", set);
     asked.push_back(std::move(other));
   }
-  // What can be refused is refused before anything is measured.
+  // Errors in any of them appear before anything is measured.
   for (const runtime::NetworkRequest& one : asked)
     runtime::rewritten_module(runtime::resolve_network(one), 1);
   std::vector<Variant> variants;
@@ -124,7 +124,7 @@ std::vector<Variant> measure_all(const AnalyzeRequest& request) {
   return variants;
 }
 
-/// Mean and largest of some condition numbers.
+/// The mean and the largest of some condition numbers.
 struct Spread {
   double mean = 0, max = 0;
 };
@@ -138,7 +138,7 @@ std::optional<Spread> spread_of(const std::vector<double>& numbers) {
   return spread;
 }
 
-/// What a row shows: the spread of one block's maps, or of all blocks.
+/// The numbers of a row by column: those of one block, or of all blocks.
 using Cells = std::vector<std::pair<std::string, std::vector<double>>>;
 
 void add(Cells& cells, const std::string& name, const std::optional<double>& number) {
@@ -147,7 +147,7 @@ void add(Cells& cells, const std::string& name, const std::optional<double>& num
   if (number) cell->second.push_back(*number);
 }
 
-/// The columns attention, value_output, a site each, block.
+/// Returns the columns attention, value_output, one per site, and block.
 Cells cells_of(std::span<const runtime::BlockConditioning> blocks) {
   Cells cells = {{"attention", {}}, {"value_output", {}}};
   for (const runtime::BlockConditioning& block : blocks) {
@@ -159,7 +159,7 @@ Cells cells_of(std::span<const runtime::BlockConditioning> blocks) {
   return cells;
 }
 
-/// A number that is not finite has no place in JSON.
+/// JSON has no infinity.
 nlohmann::ordered_json json_number(double number) {
   if (std::isinf(number)) return "infinite";
   return number;
@@ -198,7 +198,7 @@ std::string cell(double number) {
 
 enum class Share : std::uint8_t { one_block, mean, max };
 
-/// Only the maps are several in one block: they have a column for the mean and one for the largest.
+/// A block has several attention maps: one column shows their mean, one their largest.
 void add_line(Table& table, std::string name, const std::string& label, const Cells& cells, Share row) {
   std::vector<std::string> line = {std::move(name), label};
   for (const auto& [column, numbers] : cells) {
@@ -251,7 +251,7 @@ void print_table(const AnalyzeRequest& request, const std::vector<Variant>& vari
 void run(const AnalyzeRequest& request) {
   if (!request.init && std::filesystem::is_directory(request.network.model)) {
     if (!request.against.empty() || !request.input.empty()) {
-      user_error("analyze: {} belongs to --init, and {} is a folder of a run",
+      user_error("analyze: {} works only with --init, and {} is a run folder",
                  request.against.empty() ? "--input" : "--against", request.network.model);
     }
     return analyze_run({request.network, request.checkpoint, request.engine, request.images,
@@ -259,14 +259,13 @@ void run(const AnalyzeRequest& request) {
   }
   if (!request.init)
     user_error(
-        "analyze: say what to measure: the folder of a run for its streams, or --init for the conditioning "
-        "of "
-        "the freshly initialised network");
+        "analyze: say what to measure: a run folder for its streams, or --init for the conditioning of the "
+        "freshly initialised network");
   if (!request.checkpoint.empty() || request.averages || request.conditioning)
-    user_error("analyze: {} belongs to a run, and --init is before any", request.averages ? "--ema"
-                                                                         : request.conditioning
-                                                                             ? "--conditioning"
-                                                                             : "--checkpoint");
+    user_error("analyze: {} works only with a run folder: drop it or --init", request.averages ? "--ema"
+                                                                              : request.conditioning
+                                                                                  ? "--conditioning"
+                                                                                  : "--checkpoint");
   const std::vector<Variant> variants = measure_all(request);
   request.json ? print_object(request, variants) : print_table(request, variants);
 }
@@ -274,7 +273,7 @@ void run(const AnalyzeRequest& request) {
 }  // namespace
 
 Command analyze_command() {
-  return make_command<AnalyzeRequest>("analyze", "what papers argue with: streams, ranks, conditioning",
+  return make_command<AnalyzeRequest>("analyze", "measure streams, ranks and conditioning, as in papers",
                                       declare, run, "a smaller --batch");
 }
 

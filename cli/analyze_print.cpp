@@ -18,11 +18,11 @@
 namespace rewire::cli {
 namespace {
 
-/// A number of a join or a block: behind its place in a value's name, and above a column.
+/// A quantity of a join or a block: `name` ends a value's name, after the place; `title` heads a column.
 struct Quantity {
   std::string_view name, title;
-  int decimals = 0;           // 0: four digits
-  std::string_view key = {};  // in an object, where it is not the name
+  int decimals = 0;           // 0: four significant digits
+  std::string_view key = {};  // in JSON, if it differs from the name
 };
 
 constexpr Quantity kOfJoins[] = {{"stream", "|x|^2"},        {"branch", "|f|^2"},
@@ -36,7 +36,7 @@ constexpr Quantity kOfBlocks[] = {
     {"value_output_condition", "W_V W_O"}, {"condition", "condition"}};
 constexpr std::string_view kFeatures = "features.effective_rank", kGradient = "gradient_norm";
 
-/// What a quantity of blocks is of the whole network: its name, and what stands for a place.
+/// The value of a block quantity for the whole network: its name, and the text in place of a block.
 struct OfNetwork {
   std::string_view quantity, name, place;
 };
@@ -66,13 +66,13 @@ class Numbers {
     return found->second;
   }
   std::optional<double> find(const std::string& place, std::string_view quantity) const {
-    const std::size_t hash = place.find('#');  // of a join that shares its name
+    const std::size_t hash = place.find('#');  // marks a join whose name occurs before
     std::string name = fmt::format("{}.{}", place.substr(0, hash), quantity);
     if (hash != std::string::npos) name += place.substr(hash);
     return find(name);
   }
 
-  /// What is of no join and no block: weights, and reports by their whole names.
+  /// Returns the values that belong to no join and no block: of weights, or reports by their full names.
   runtime::MetricValues others(bool reports) const {
     runtime::MetricValues found;
     for (const runtime::MetricValue& value : run_.values) {
@@ -85,7 +85,7 @@ class Numbers {
   std::vector<std::string> joins, blocks;
 
  private:
-  /// As programs/diagnose.cpp tells them apart.
+  /// Numbers equal names as programs/diagnose.cpp does.
   static void number_equal(std::vector<std::string>& names) {
     std::map<std::string, int> seen;
     for (std::string& name : names) {
@@ -109,13 +109,13 @@ class Numbers {
   std::map<std::string, double, std::less<>> values_;
 };
 
-/// Samples a batch is of do not tell how wide the features are; the program does. 0: it gives none.
+/// Returns the width of the features, by the program; 0 if it has none.
 std::int64_t width_of_features(const MeasuredRun& run) {
   const ir::Value features = run.network.result(kFeatures);
   return features ? run.network.type(features).shape.at(1) : 0;
 }
 
-/// A number that is not finite has no place in JSON.
+/// JSON has only finite numbers.
 nlohmann::ordered_json json_of(double number) {
   if (std::isinf(number)) return "infinite";
   if (std::isnan(number)) return nullptr;
@@ -196,15 +196,15 @@ void print_named(const runtime::MetricValues& values, std::string_view head) {
 void print_features(const MeasuredRun& run, const Numbers& numbers) {
   const auto rank = numbers.find(kFeatures);
   if (!rank) {
-    print("no effective rank: the network ends in no product of one vector an image\n");
+    print("no effective rank: the network does not end in a product of one vector per image\n");
     return;
   }
   const std::int64_t features = width_of_features(run);
-  print("features: {} numbers an image, effective rank {:.4f} of at most {:.4f}\n", features, *rank,
+  print("features: {} numbers per image, effective rank {:.4f} of at most {:.4f}\n", features, *rank,
         std::log(static_cast<double>(std::min(features, run.images))));
 }
 
-/// The lines of one quantity, its title in the first of them.
+/// A table with one column per checkpoint. The first line of a quantity has its title.
 class Columns {
  public:
   explicit Columns(const std::vector<MeasuredRun>& runs) : table_(2) {
@@ -252,7 +252,7 @@ class Columns {
     }
   }
 
-  /// Whether one of the checkpoints has the number.
+  /// Adds a line if one of the checkpoints has the number; returns whether it did.
   template <class Find>
   bool add(std::string_view title, const std::string& place, int decimals, const Find& find) {
     std::vector<std::string> line = {std::string(title), place};

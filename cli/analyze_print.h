@@ -1,4 +1,4 @@
-// How `rewire analyze RUN` prints what it has measured.
+// Prints the results of `rewire analyze RUN`.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,22 @@
 
 namespace rewire::cli {
 
-/// One checkpoint of a run, or the weights of its end.
+/// Results of one checkpoint of a run, or of its final weights.
 struct MeasuredRun {
-  std::string name;     // "0002-00001874"; "" where it is no checkpoint
-  std::string weights;  // their file
+  std::string name;     // "0002-00001874"; "" if it is not a checkpoint
+  std::string weights;  // the file with the weights
   runtime::TrainPosition position;
   std::int64_t images = 0;
-  ir::Function network;          // the program that measured it: its joins and blocks
-  runtime::MetricValues values;  // under the names of programs/diagnose.h and conditioning_values()
-  std::string no_jacobian;       // why some Jacobian is missing, for people; else ""
+  ir::Function network;          // the program that measured it
+  runtime::MetricValues values;  // named by programs/diagnose.h and conditioning_values()
+  std::string no_jacobian;       // why a Jacobian is missing, for people; else ""
 };
 
-/// One object; of several checkpoints their list.
+/// Prints an object, or a list of them.
 void print_measured_object(const std::vector<MeasuredRun>& runs, bool is_list);
-/// A line a join, a line a block, and what is neither's.
+/// Prints a line per join, a line per block, and all other values.
 void print_measured_tables(const MeasuredRun& run);
-/// A line a number, a column a checkpoint.
+/// Prints a line per value and a column per checkpoint.
 void print_measured_columns(const std::vector<MeasuredRun>& runs, const std::string& folder);
 
 }  // namespace rewire::cli

@@ -27,7 +27,7 @@ namespace {
 
 constexpr const char* kDiagnose = "diagnose";
 
-/// Measures the checkpoints of one run; what they have in common is compiled once.
+/// Measures the checkpoints of one run. Programs that they share are compiled once.
 class RunMeter {
  public:
   explicit RunMeter(const AnalyzeRunRequest& request)
@@ -37,12 +37,12 @@ class RunMeter {
         source_(runtime::network_source(network_)),
         recipe_(recipe_of(network_, source_, request.images)),
         data_(recipe_, runtime::Split::test, runtime::network_face(source_.forward(1), recipe_.objective)) {
-    // Whole batches alone: the last of a pass is filled up.
+    // Whole batches only: the last batch of a pass is padded.
     const std::int64_t whole = data_.count() / data_.batch(),
                        wanted = (request.images + data_.batch() - 1) / data_.batch();
     if (whole == 0) {
       user_error(
-          "analyze: a batch has {} images, and there are {} to test with: give fewer, --set eval.batch=N",
+          "analyze: a batch has {} images, but there are {} test images: use a smaller --set eval.batch=N",
           data_.batch(), data_.count());
     }
     batches_ = std::min(whole, wanted);
@@ -62,7 +62,7 @@ class RunMeter {
   }
 
  private:
-  /// A batch is no larger than all images together, where the network heeds that.
+  /// Limits the batch to the number of images, if the network takes any batch size.
   static runtime::Recipe recipe_of(const runtime::Network& network, const runtime::NetworkSource& source,
                                    std::int64_t images) {
     runtime::Recipe recipe = network.recipe;
@@ -93,7 +93,7 @@ class RunMeter {
     return run;
   }
 
-  /// The program of the network as it is in this epoch, if it is not the one that stands.
+  /// Compiles the program of the network as it is in this epoch, unless it is the current one.
   void prepare(std::int64_t epoch) {
     ir::Module module =
         runtime::make_eval_module(source_, recipe_,
@@ -110,7 +110,8 @@ class RunMeter {
     meter_.reset();
     engine_.reset();
     module_ = std::move(module);
-    engine_ = runtime::make_engine(request_.engine, *module_, static_cast<int>(recipe_.train.threads));
+    engine_ =
+        runtime::make_engine(request_.engine, *module_, {.threads = static_cast<int>(recipe_.train.threads)});
   }
 
   runtime::MetricValues run_batches() {

@@ -8,24 +8,25 @@ void declare_features(FeatureRequest& request, Options& options, const std::stri
   runtime::NetworkRequest& network = request.backbone.trained.network;
   options
       .text("RUN", network.model,
-            "a run folder; or a recipe (.toml), a module (.rir) or a name of the zoo, with --weights",
+            "a run folder; with --weights also a recipe (.toml), a module (.rir) or a zoo model",
             Options::Need::required)
       .takes(Values::trained);
   options
       .text("--weights", request.backbone.trained.weights,
-            "safetensors, instead of the run's last checkpoint")
+            "a safetensors file to use instead of the run's last checkpoint")
       .takes(Values::file, {".safetensors"});
   options
       .text("--checkpoint", request.backbone.trained.checkpoint,
-            "of the run: best, last or a checkpoint's name; without it the last")
+            "best, last or the name of a checkpoint of the run; the last by default")
       .takes(Values::checkpoint);
   options.flag("--ema", request.backbone.trained.averages,
-               "the moving averages of the run's weights (train.ema)");
+               "use the moving averages of the run's weights (train.ema)");
   options.choice(kind_option, request.kind, runtime::feature_kind_names(),
-                 "the class token; the mean of the patches; each patch; the keys of attention, each patch's");
+                 "class: the class token; mean: the mean of the patches; tokens: each patch; keys: each "
+                 "patch's attention keys");
   options.list("--layer", request.layers,
-               "a block's name or number (blocks.11, 11, -1), or norm, behind the last norm; repeatable: one "
-               "behind the other");
+               "a block's name or number (blocks.11, 11, -1), or norm for the output of the last norm; "
+               "repeatable: layers are concatenated");
   declare_changes(network, options);
   declare_engine(request.engine, options);
 }

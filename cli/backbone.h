@@ -1,4 +1,4 @@
-// What features, probe and tokencut share: which network and weights, and which of its features.
+// Shared by features, probe and tokencut: the network, its weights, and the kind of features.
 #pragma once
 
 #include <string>
@@ -16,10 +16,11 @@ struct FeatureRequest {
   std::string kind;
 };
 
-/// RUN or MODEL, whose weights, --layer, --device; `kind_option` says which features, as `request.kind` has it by default.
+/// Declares RUN or MODEL, --weights, --layer, --device and `kind_option`, which selects the features and
+/// defaults to `request.kind`.
 void declare_features(FeatureRequest& request, Options& options, const std::string& kind_option);
 
-/// UserError as of runtime::Backbone.
+/// Opens the backbone. Throws UserError as runtime::Backbone does.
 runtime::Backbone open_backbone(const FeatureRequest& request);
 
 }  // namespace rewire::cli

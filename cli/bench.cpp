@@ -1,6 +1,6 @@
-// rewire bench: how fast a network trains or infers, and where the time goes. With --pipe it answers several
-// networks in turn, each compiled once: the kernels, libraries and contexts of a process are made once, and
-// another program's steps may stand between.
+// rewire bench: measures how fast a network trains or infers, and where the time goes. With --pipe one
+// process measures several networks in turn: it makes kernels, libraries and contexts once, and another
+// program's steps can run between the measurements.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ namespace rewire::cli {
 namespace {
 
 constexpr std::int64_t kWarmUp = 2;
-constexpr std::int64_t kRefreshes = 3;  // that are timed
+constexpr std::int64_t kRefreshes = 3;  // timed ones
 
 struct BenchRequest {
   runtime::NetworkRequest network;
@@ -54,42 +54,44 @@ void declare(BenchRequest& request, Options& options) {
   options.choice("--mode", request.mode, {"train", "infer"},
                  "train: optimizer steps; infer: the forward program");
   options.integer("--batch", request.batch, 1,
-                  "images a batch; without it the recipe's train.batch, or the module's own");
-  options.integer("--steps", request.steps, 1, "steps that are timed, after 2 that are not");
+                  "images per batch; the recipe's train.batch, or the module's own, by default");
+  options.integer("--steps", request.steps, 1, "number of timed steps, after 2 warm-up steps");
   declare_device(request.engine, options);
   declare_overrides(request.overrides, options);
-  options.integer("--threads", request.threads, 1, "that compute; without it the recipe's train.threads");
+  options.integer("--threads", request.threads, 1,
+                  "number of threads that compute; the recipe's train.threads by default");
   declare_choices(request.choices, options);
   options.flag(
       "--profile", request.profile,
-      "also each kernel and call: the best time of --steps runs in which every launch runs alone, and "
-      "what it moves and computes in it");
+      "also print each kernel and call: its best time in --steps runs with every launch alone, and what it "
+      "moves and computes");
   options.flag(
       "--kernels", request.kernels,
-      "the same, and what share each reaches of a large copy and of the processor's multiply-adds, "
-      "both timed here; with --device cuda of a large product, and also registers, spills and shared "
-      "memory");
+      "like --profile, also with each one's share of the rate of a large copy and of the processor's "
+      "multiply-adds, both timed here; with --device cuda of the rate of a large product, and also "
+      "registers, spills and shared memory");
   options.text("--trace", request.trace,
-               "a file to write the launches of --profile to, and the start-up, for ui.perfetto.dev");
+               "a file to write the start-up and the launches of --profile to, for ui.perfetto.dev");
   options.flag(
       "--resident", request.resident,
-      "also steps whose inputs stay in the device's memory; the others copy a batch from the host each");
-  options.flag("--json", request.json, "the result as JSON");
+      "also time steps whose inputs stay in device memory; each other step copies a batch from the host");
+  options.flag("--json", request.json, "print the result as JSON");
   options.flag(
       "--pipe", request.pipe,
-      "reads lines from stdin, each a JSON array of the arguments of one bench, and answers each with a "
-      "line of JSON; what was compiled stays for the next line like it, until the line []");
-  options.example("rewire bench vit_tiny_28", "the time of a training step");
-  options.example("rewire bench vit_tiny_28 --profile --steps 50", "and of each kernel in it");
-  options.example("rewire bench vit_tiny_28 --mode infer --batch 1 --json", "a forward pass of one image");
+      "read lines from stdin, each a JSON array with the arguments of one bench, and answer each with a line "
+      "of JSON; compiled networks are kept for later lines, until the line []");
+  options.example("rewire bench vit_tiny_28", "time a training step");
+  options.example("rewire bench vit_tiny_28 --profile --steps 50", "also time each kernel in it");
+  options.example("rewire bench vit_tiny_28 --mode infer --batch 1 --json",
+                  "time a forward pass of one image");
 }
 
 struct BenchResult {
-  std::int64_t images = 0;  // a step
+  std::int64_t images = 0;  // per step
   bool tf32 = false;
   runtime::RoundTimes fed;
   std::optional<runtime::RoundTimes> resident;
-  std::optional<runtime::RoundTimes> refresh;  // the optimizer's, of a run of its own
+  std::optional<runtime::RoundTimes> refresh;  // the optimizer's, timed on its own
   std::int64_t refresh_period = 0;
   std::int64_t peak_bytes = 0;
   runtime::EngineReport engine;
@@ -133,12 +135,12 @@ Bench make_bench(const BenchRequest& request, const runtime::Network& network) {
 }
 
 std::vector<std::string> program_names(const std::vector<runtime::TimedProgram>& programs) {
-  std::vector<std::string> names = {"refresh_first", "refresh"};  // where the optimizer has them
+  std::vector<std::string> names = {"refresh_first", "refresh"};  // if the optimizer has them
   for (const runtime::TimedProgram& program : programs) names.push_back(program.function);
   return names;
 }
 
-/// A network that is compiled, with its weights.
+/// A compiled network with its weights.
 struct Prepared {
   runtime::Network network;
   Bench bench;
@@ -146,10 +148,10 @@ struct Prepared {
   int threads = 0;
   runtime::ChoiceRecord choices;
   std::unique_ptr<runtime::JitEngine> engine;
-  std::vector<TraceStage> stages;  // what it took
+  std::vector<TraceStage> stages;  // of the start-up
 };
 
-/// What runs between its making and stage() is a stage.
+/// Times stages: each lasts from the previous stage(), or from the construction, to its own stage().
 class Stages {
  public:
   void stage(const std::string& name) {
@@ -174,11 +176,11 @@ Prepared prepare(const BenchRequest& request) {
   runtime::Tuner tuner = runtime::make_tuner(name, choice_options(request.choices));
   runtime::make_choices(bench.module, program_names(bench.programs), tuner);
   stages.stage("choices");
-  runtime::cuda::forget_device_memory_peak();  // what candidates took is no step's
+  runtime::cuda::forget_device_memory_peak();  // leave out the memory of candidates
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
   const auto threads = static_cast<int>(request.threads > 0 ? request.threads : network.recipe.train.threads);
   std::unique_ptr<runtime::JitEngine> engine = runtime::make_compiling_engine(
-      name, bench.module, threads, tuner.record(), runtime::read_kernel_overrides(request.overrides));
+      name, bench.module, {threads, tuner.record(), runtime::read_kernel_overrides(request.overrides)});
   runtime::start_state(*engine, bench.module, runtime::fresh_weights(bench.module, network.plugins, seed),
                        seed);
   stages.stage("engine and weights");
@@ -192,7 +194,7 @@ Prepared prepare(const BenchRequest& request) {
           std::move(engine),  std::move(stages).done()};
 }
 
-/// With request.kernels the engine is gone afterwards: its memory is wanted.
+/// With request.kernels the engine is destroyed: the ceilings are measured with its memory free.
 BenchResult measure(const BenchRequest& request, Prepared& prepared) {
   const Bench& bench = prepared.bench;
   const runtime::RecipeTrain& train = prepared.network.recipe.train;
@@ -238,10 +240,10 @@ void print_profile(const std::vector<runtime::LaunchTime>& profile) {
           static_cast<double>(time.bytes) / time.seconds * 1e-9,
           static_cast<double>(time.flops) / time.seconds * 1e-9, time.name);
   }
-  print("{:>6} {:>9.3f}  one after the other\n", launches, total * 1e3);
+  print("{:>6} {:>9.3f}  total, one launch at a time\n", launches, total * 1e3);
 }
 
-/// "82", in percent; "" where there is nothing to be compared.
+/// Returns the share in percent, "82"; "" if there is nothing to compare.
 std::string share(double rate, double ceiling) {
   return rate > 0 && ceiling > 0 ? fmt::format("{:.0f}", 100 * rate / ceiling) : "";
 }
@@ -266,8 +268,8 @@ void print_kernels(const std::vector<runtime::LaunchTime>& profile, const runtim
           flops / time.seconds * 1e-9, share(flops / time.seconds, ceilings.flops_per_second), use,
           time.name);
   }
-  print("{:>6} {:>9.3f}  one after the other\n", "", total * 1e3);
-  print("100 is {:.1f} GB/s, a kernel y = x + 1 beyond the caches, and {:.1f} GFLOP/s, {}, both timed here\n",
+  print("{:>6} {:>9.3f}  total, one launch at a time\n", "", total * 1e3);
+  print("100 % is {:.1f} GB/s (y = x + 1 beyond the caches) and {:.1f} GFLOP/s ({}), both timed here\n",
         ceilings.bytes_per_second * 1e-9, ceilings.flops_per_second * 1e-9,
         ceilings.in_registers ? "multiply-adds in registers" : "a square product");
 }
@@ -281,19 +283,19 @@ void print_text(const BenchRequest& request, const BenchResult& result) {
   print_times("step", result.fed);
   if (result.resident) print_times("resident", *result.resident);
   if (result.refresh)
-    print("{:<9} {:.2f} ms, of the optimizer, behind every {} steps\n", "refresh",
+    print("{:<9} {:.2f} ms for the optimizer, after every {} steps\n", "refresh",
           result.refresh->median * 1e3, result.refresh_period);
   print("{:<9} {:.1f} MB at the peak of the process; tensors {:.1f} MB, state {:.1f} MB\n", "memory",
         megabytes(result.peak_bytes), megabytes(result.engine.arena_bytes),
         megabytes(result.engine.state_bytes));
   if (result.engine.packed_bytes > 0)
-    print("{:<9} {:.1f} MB of weights as products read them\n", "", megabytes(result.engine.packed_bytes));
+    print("{:<9} {:.1f} MB of weights packed for products\n", "", megabytes(result.engine.packed_bytes));
   if (result.engine.device_bytes > 0)
     print("{:<9} {:.1f} MB of the device's memory\n", "", megabytes(result.engine.device_bytes));
   print("{:<9} {:.2f} s: {} kernels, {} of them different, {} from the cache\n", "compile",
         result.engine.compile_seconds, result.engine.kernels, result.engine.unique_kernels,
         result.engine.cache_hits);
-  if (result.tf32) print("{:<9} of f32 by TF32\n", "products");
+  if (result.tf32) print("{:<9} of f32 use TF32\n", "products");
   for (const runtime::MadeChoice& choice : result.choices.made())
     write_stdout(fmt::format("{:<9} {}\n", "choice", describe(choice)));
   if (result.ceilings) {
@@ -367,7 +369,7 @@ void require_model(const BenchRequest& request, std::string_view otherwise) {
     user_error("bench: MODEL is required{}; see rewire bench --help", otherwise);
 }
 
-/// All that a compiled network depends on.
+/// Returns everything that a compiled network depends on.
 std::string key_of(const BenchRequest& request) {
   const runtime::NetworkRequest& network = request.network;
   return nlohmann::ordered_json{network.model,
@@ -385,38 +387,38 @@ std::string key_of(const BenchRequest& request) {
       .dump();
 }
 
-/// Networks that lines asked for before.
-using Held = std::map<std::string, Prepared>;
+/// The networks of earlier lines.
+using PreparedNetworks = std::map<std::string, Prepared>;
 
-nlohmann::ordered_json answer(const std::string& line, Held& held) {
+nlohmann::ordered_json answer(const std::string& line, PreparedNetworks& prepared) {
   const nlohmann::json words = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!words.is_array() || !std::ranges::all_of(words, [](const auto& word) { return word.is_string(); }))
-    user_error("bench --pipe: a line is a JSON array of strings, the arguments of one bench");
+    user_error("bench --pipe: a line must be a JSON array of strings, the arguments of one bench");
   if (words.empty()) {
-    held.clear();
+    prepared.clear();
     return nlohmann::ordered_json::object();
   }
   BenchRequest request;
   parse_options(
       "bench", [&](Options& options) { declare(request, options); }, words.get<std::vector<std::string>>());
   require_model(request, "");
-  if (request.pipe) user_error("bench --pipe: a line of it cannot have --pipe");
-  if (!request.trace.empty()) user_error("bench --pipe: a line of it cannot have --trace");
+  if (request.pipe) user_error("bench --pipe: a line cannot have --pipe");
+  if (!request.trace.empty()) user_error("bench --pipe: a line cannot have --trace");
   const std::string key = key_of(request);
-  auto found = held.find(key);
-  if (found == held.end()) found = held.emplace(key, prepare(request)).first;
+  auto found = prepared.find(key);
+  if (found == prepared.end()) found = prepared.emplace(key, prepare(request)).first;
   const BenchResult result = measure(request, found->second);
-  if (found->second.engine == nullptr) held.erase(found);
+  if (found->second.engine == nullptr) prepared.erase(found);
   return to_json(request, result);
 }
 
-/// What cannot be answered is an error in its line, and the next is read.
+/// Answers every line of stdin. A failure is an "error" in the answer to its line.
 void answer_lines() {
-  Held held;
+  PreparedNetworks prepared;
   for (std::string line; std::getline(std::cin, line);) {
     nlohmann::ordered_json answered;
     try {
-      answered = answer(line, held);
+      answered = answer(line, prepared);
     } catch (const std::bad_alloc&) {
       answered["error"] = exhausted_memory();
     } catch (const std::exception& error) {
@@ -435,8 +437,8 @@ void write_trace(const BenchRequest& request, const Prepared& prepared, const Be
 
 void run(const BenchRequest& request) {
   if (request.pipe) {
-    if (!request.network.model.empty()) user_error("bench --pipe: MODEL stands in the lines, not beside it");
-    if (!request.trace.empty()) user_error("bench --pipe: --trace is of one bench alone");
+    if (!request.network.model.empty()) user_error("bench --pipe: MODEL belongs in the lines: drop it");
+    if (!request.trace.empty()) user_error("bench --pipe: --trace works only without --pipe: drop one");
     return answer_lines();
   }
   require_model(request, " (or --pipe)");
@@ -454,7 +456,7 @@ void run(const BenchRequest& request) {
 }  // namespace
 
 Command bench_command() {
-  return make_command<BenchRequest>("bench", "images a second, memory and compile time, on random inputs",
+  return make_command<BenchRequest>("bench", "measure images/s, memory and compile time, on random inputs",
                                     declare, run, "a smaller --batch");
 }
 

@@ -8,12 +8,9 @@
 namespace rewire::cli {
 
 void declare_choices(ChoiceRequest& request, Options& options) {
-  options
-      .text("--choices", request.file,
-            "a run's choices.json: what it names is taken from it instead of being timed")
+  options.text("--choices", request.file, "a run's choices.json: use its choices instead of timing them")
       .takes(Values::file, {".json"});
-  options.flag("--no-autotune", request.no_autotune,
-               "time nothing: where there are several ways, the cost model's");
+  options.flag("--no-autotune", request.no_autotune, "time nothing: use the cost model's choices");
 }
 
 runtime::ChoiceOptions choice_options(const ChoiceRequest& request) {
@@ -25,20 +22,20 @@ runtime::ChoiceOptions choice_options(const ChoiceRequest& request) {
 
 namespace {
 
-/// Of the many products of a network: the algorithm in words, without its bytes, and what it gained.
+/// Describes the choice for a product: the algorithm in words, without its bytes, and what it gained.
 std::string describe_gemm(const runtime::MadeChoice& choice) {
   std::string text =
       fmt::format("{}: {}, by {}", choice.key, choice.taken.substr(0, choice.taken.rfind(": ")), choice.by);
   if (choice.seconds.empty()) return text;
   const auto& [label, least] =
       *std::ranges::min_element(choice.seconds, {}, &std::pair<std::string, double>::second);
-  return text + fmt::format(" (of {} the fastest is {}, {:.4f} ms; {}: {:.4f} ms)", choice.seconds.size(),
+  return text + fmt::format(" (the fastest of {} is {}, {:.4f} ms; {}: {:.4f} ms)", choice.seconds.size(),
                             label.substr(0, label.find(':')), least * 1e3,
                             choice.seconds[0].first.substr(0, choice.seconds[0].first.find(':')),
                             choice.seconds[0].second * 1e3);
 }
 
-/// Of a kernel's schedules: times of microseconds, what was taken first.
+/// Describes the choice of a kernel's schedule: the times of all schedules, the chosen one first.
 std::string describe_schedule(const runtime::MadeChoice& choice) {
   std::string text = fmt::format("{}: {}, by {}", choice.key, choice.taken, choice.by);
   for (const auto& [schedule, seconds] : choice.seconds)

@@ -1,4 +1,4 @@
-// --choices and --no-autotune, and what was chosen, for the commands that compile a network.
+// --choices and --no-autotune, and a description of the choices, for commands that compile a network.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -16,10 +16,10 @@ struct ChoiceRequest {
 };
 void declare_choices(ChoiceRequest& request, Options& options);
 
-/// Reads the file. UserError on one that is none.
+/// Reads the choice file. Throws UserError if it is not one.
 runtime::ChoiceOptions choice_options(const ChoiceRequest& request);
 
-/// What was taken, by what, and the times of the candidates: one line, and one more a schedule of a kernel.
+/// Returns the choice, its source and the candidates' times: one line, and another per schedule of a kernel.
 std::string describe(const runtime::MadeChoice& choice);
 
 }  // namespace rewire::cli

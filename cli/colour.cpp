@@ -21,7 +21,7 @@ std::string_view comment_of(Syntax syntax) {
   return syntax == Syntax::assembly ? "#" : "//";
 }
 
-/// f32, bf16[64,50], i64[].
+/// Returns whether the word is a type, such as f32, bf16 or i64.
 bool is_type(std::string_view word) {
   const std::size_t digits = word.find_first_of("0123456789");
   if (digits == std::string_view::npos) return false;
@@ -30,7 +30,7 @@ bool is_type(std::string_view word) {
          std::ranges::all_of(bits, [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; });
 }
 
-/// One line, in colours.
+/// Colours one line.
 class Painter {
  public:
   Painter(std::string_view line, Syntax syntax) : line_(line), comment_(comment_of(syntax)) {}
@@ -76,7 +76,7 @@ class Painter {
     is_op_ = false;
   }
 
-  /// The first word of a line, or behind its '=', is what it does.
+  /// The first word of a line, or the first after its '=', is the op.
   void take_word(std::string_view word) {
     if (is_type(word)) {
       std::size_t length = word.size();

@@ -1,4 +1,4 @@
-// Code in colours, for a terminal: names of values, ops, types, strings and comments.
+// Colours code for a terminal: names of values, ops, types, strings and comments.
 #pragma once
 
 #include <string>
@@ -6,13 +6,15 @@
 
 namespace rewire::cli {
 
-/// What a text is: it decides how comments begin. A diff's lines are of what they begin with.
+/// The language of a text, which decides how comments begin. A line of a diff is coloured by its first
+/// characters.
 enum class Syntax { rir, llvm, assembly, cpp, diff };
 
-/// "always", "never", or "auto": where stdout is a terminal that is not dumb, and $NO_COLOR is not set.
+/// Returns whether to colour: "always", "never", or "auto": if stdout is a terminal that is not dumb and
+/// $NO_COLOR is not set.
 bool wants_colours(const std::string& choice);
 
-/// The text, which has no escape sequences, with those of colours in it: without them it is the text.
+/// Adds escape sequences of colours to the text, which must have none. Nothing else changes.
 std::string coloured(std::string_view text, Syntax syntax);
 
 }  // namespace rewire::cli

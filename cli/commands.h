@@ -1,5 +1,4 @@
-// One function a command; cli/<name>.cpp has each. cli/commands.cpp lists them in the order of `rewire
-// --help`.
+// One function per command, in cli/<name>.cpp. cli/commands.cpp lists them in the order of `rewire --help`.
 #pragma once
 
 #include "cli/command.h"
@@ -39,9 +38,10 @@ Command data_pack_command();
 Command data_bench_command();
 Command doctor_command();
 Command help_command();
+Command docs_command();
 Command completion_command();
 Command man_command();
-/// sources, transforms, objectives, optimizers and schedules, each with its info.
+/// Returns sources, transforms, objectives, optimizers and schedules, each with its info command.
 std::vector<Command> resident_commands();
 
 }  // namespace rewire::cli

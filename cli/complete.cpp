@@ -7,11 +7,11 @@
 #include <optional>
 
 #include "cli/complete_paths.h"
-#include "cli/key_docs.h"
 #include "ir/error.h"
 #include "models/model.h"
 #include "runtime/plugin/filters.h"
 #include "runtime/plugin/plugin.h"
+#include "runtime/recipe/key_info.h"
 #include "runtime/run/run_folder.h"
 
 namespace rewire::cli {
@@ -19,12 +19,12 @@ namespace {
 
 using Candidates = std::vector<Candidate>;
 
-/// What stands before the word that is completed.
+/// The words before the word that is completed.
 struct Given {
   std::vector<std::pair<const OptionInfo*, std::string>> values;
   const OptionInfo* open = nullptr;  // waits for its value
   std::size_t arguments = 0;         // positional ones
-  bool options_end = false;          // by --
+  bool options_end = false;          // after --
 
   bool has(const OptionInfo& option) const {
     return std::ranges::any_of(values, [&](const auto& value) { return value.first == &option; });
@@ -50,7 +50,7 @@ const OptionInfo* find_option(const Declaration& declaration, std::string_view n
   return found == declaration.options.end() ? nullptr : &*found;
 }
 
-/// The argument of this number; the last one where it takes several.
+/// Returns the argument at this position; for later positions the last one, if it takes several values.
 const OptionInfo* argument_at(const Declaration& declaration, std::size_t number) {
   const OptionInfo* last = nullptr;
   for (const OptionInfo& option : declaration.options) {
@@ -91,7 +91,7 @@ void append(Candidates& all, Candidates more) {
   all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-/// Each with text before it.
+/// Puts `prefix` before each candidate.
 Candidates behind(const std::string& prefix, Candidates candidates) {
   for (Candidate& candidate : candidates) candidate.word.insert(0, prefix);
   return candidates;
@@ -110,7 +110,7 @@ Candidates of_models(const std::string& word) {
   return candidates;
 }
 
-/// The recipe that the command line comes to, as far as it can be read.
+/// Returns the recipe that the command line selects, as far as it can be read.
 runtime::Recipe recipe_of(const Given& given) {
   runtime::Recipe recipe;
   for (const Values::Kind kind : {Values::model, Values::trained, Values::run}) {
@@ -120,11 +120,11 @@ runtime::Recipe recipe_of(const Given& given) {
           recipe = runtime::read_recipe(runtime::FilePlace::below(model, "recipe.toml"), {},
                                         runtime::RecipeOf::run);
         } else if (model.ends_with(".toml")) {
-          recipe = runtime::read_recipe(model);  // no pipe, which would be waited for
+          recipe = runtime::read_recipe(model);  // refuses a pipe, which could block
         } else {
           recipe.model.name = model;
         }
-      } catch (const std::exception&) {  // it is of no use here, then
+      } catch (const std::exception&) {  // completion works without it
       }
     }
   }
@@ -137,10 +137,12 @@ runtime::Recipe recipe_of(const Given& given) {
   return recipe;
 }
 
-Candidates of_key_values(const KeyDoc& key, const std::string& value) {
+Candidates of_key_values(const runtime::KeyInfo& key, const std::string& value) {
   Candidates candidates;
-  for (const std::string& one : key.values)
-    candidates.push_back({one, one == key.default_value ? "the default" : ""});
+  for (const ir::NamedDoc& one : key.values) {
+    const bool is_default = one.name == key.default_value;
+    candidates.push_back({one.name, !one.doc.empty() ? one.doc : is_default ? "the default" : ""});
+  }
   if (key.path == "model.name") candidates = zoo();
   if (key.is_path) candidates = files_at(value, {});
   if (candidates.empty() && !key.default_value.empty() && key.kind != "list")
@@ -149,18 +151,18 @@ Candidates of_key_values(const KeyDoc& key, const std::string& value) {
   return candidates;
 }
 
-/// First sections, then their keys, then a key's values.
+/// Offers sections first, then their keys, then the values of a key.
 Candidates of_settings(const std::string& word, const std::vector<std::string>& sections,
                        const Given& given) {
-  const std::vector<KeyDoc> keys = key_docs(recipe_of(given));
+  const std::vector<runtime::KeyInfo> keys = runtime::key_infos(recipe_of(given));
   const std::size_t equals = word.find('=');
   if (equals != std::string::npos) {
-    const auto key = std::ranges::find(keys, word.substr(0, equals), &KeyDoc::path);
+    const auto key = std::ranges::find(keys, word.substr(0, equals), &runtime::KeyInfo::path);
     if (key == keys.end()) return {};
     return behind(word.substr(0, equals + 1), of_key_values(*key, word.substr(equals + 1)));
   }
   Candidates candidates, whole;
-  for (const KeyDoc& key : keys) {
+  for (const runtime::KeyInfo& key : keys) {
     const std::string section(key.section());
     if (!key.has_effect || !key.path.starts_with(word)) continue;
     if (!sections.empty() && std::ranges::find(sections, section) == sections.end()) continue;
@@ -174,7 +176,7 @@ Candidates of_settings(const std::string& word, const std::vector<std::string>& 
   return whole.size() == 1 || word.find('.') != std::string::npos ? candidates : whole;
 }
 
-/// Names, with what they say of themselves as long as that takes no time that a person notices.
+/// Returns the names of plugins, with docs as far as they can be read without a noticeable delay.
 Candidates plugin_names(const std::string& word, const Given& given) {
   constexpr std::chrono::milliseconds kLongest{60};
   const auto start = std::chrono::steady_clock::now();
@@ -199,13 +201,13 @@ std::vector<std::string> split(std::string_view text, char separator) {
   }
 }
 
-/// What the plugin can be told; the host's filters alone where its library is not to be run.
+/// Returns the plugin's parameters; only the host's filters if its library may not be run.
 std::vector<ir::ParameterInfo> parameters_of(const std::string& plugin, const Given& given) {
   const auto info = runtime::inspect_agreed(plugin, given.of("--plugin-path"));
   return info ? info->parameters : runtime::Filters::infos();
 }
 
-/// NAME:key=value,key=value
+/// Completes NAME:key=value,key=value.
 Candidates of_plugins(const std::string& word, const Given& given) {
   const std::size_t colon = word.find(':');
   if (colon == std::string::npos) {
@@ -238,25 +240,25 @@ Candidates of_plugins(const std::string& word, const Given& given) {
 }
 
 Candidates of_checkpoints(const Given& given) {
-  Candidates candidates = {{"last", "the newest"}, {"best", "the one that was evaluated best"}};
+  Candidates candidates = {{"last", "the newest"}, {"best", "the one with the best evaluation"}};
   for (const Values::Kind kind : {Values::run, Values::trained, Values::model}) {
     for (const std::string& run : given.of(kind)) {
       if (!is_run_folder(run)) continue;
       for (const std::string& path : runtime::RunFolder::open(run).checkpoints())
-        candidates.push_back({std::filesystem::path(path).filename().string(), "epochs and steps"});
+        candidates.push_back({std::filesystem::path(path).filename().string(), "epoch and step"});
     }
   }
   return candidates;
 }
 
-/// NAME=FILE, or FILE.
+/// Completes NAME=FILE or FILE.
 Candidates of_named_files(const std::string& word, const std::vector<std::string>& endings) {
   const std::size_t equals = word.find('=');
   if (equals == std::string::npos) return files_at(word, endings);
   return behind(word.substr(0, equals + 1), files_at(word.substr(equals + 1), endings));
 }
 
-/// Those that have several words go on behind the ones that stand there.
+/// Offers the next word, after the words that are already given.
 Candidates of_words(const OptionInfo& option, const Given& given) {
   std::string before;
   if (option.is_argument() && option.repeatable) {
@@ -343,7 +345,7 @@ Candidates of_command(const Command& command, const std::vector<std::string>& be
   return given.options_end ? Candidates() : of_options(declaration, given);
 }
 
-/// The first words of commands; of a family without a command of that name, all of it in a line.
+/// Returns the first words of commands. If no command has that name alone, the doc lists the second words.
 Candidates of_first_words(const std::vector<Command>& commands) {
   Candidates candidates;
   for (const Command& command : commands) {

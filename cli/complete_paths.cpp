@@ -12,14 +12,14 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMostOffered = 2000;                      // candidates of a folder
-constexpr auto kPathPatience = std::chrono::milliseconds(500);  // with its entries: Tab is to be quick
+constexpr auto kPathPatience = std::chrono::milliseconds(500);  // for its entries: Tab must be quick
 
 bool ends_as(const std::string& name, const std::vector<std::string>& endings) {
   return endings.empty() ||
          std::ranges::any_of(endings, [&](const std::string& ending) { return name.ends_with(ending); });
 }
 
-/// The entries of the folder that `word` stands in, sorted. What cannot be read is not there.
+/// Returns the sorted entries of the folder that `word` names. What cannot be read is left out.
 std::vector<Candidate> entries(
     const std::string& word,
     const std::function<std::optional<Candidate>(const fs::path&, std::string)>& take) {
@@ -48,7 +48,7 @@ bool is_folder(const fs::path& path) {
 
 std::string state_of(const std::string& run) {
   std::error_code error;
-  return fs::exists(run + "/weights.safetensors", error) ? "a complete run" : "a run that can go on";
+  return fs::exists(run + "/weights.safetensors", error) ? "a complete run" : "a run that can be resumed";
 }
 
 }  // namespace

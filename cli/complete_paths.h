@@ -1,4 +1,4 @@
-// Files, folders and runs as candidates of completion.
+// Files, folders and runs as completion candidates.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace rewire::cli {
 
-/// Whether it holds what a run has: recipe.toml and metrics.jsonl.
+/// Returns whether the folder is a run: it has recipe.toml and metrics.jsonl.
 bool is_run_folder(const std::string& path);
 
-/// Files whose path begins with `word` and ends as one of `endings` (any where there are none), and the folders on the way,
-/// with '/' at their end.
+/// Returns files whose path begins with `word` and ends in one of `endings` (any if there are none), and
+/// folders on the way, with a final '/'.
 std::vector<Candidate> files_at(const std::string& word, const std::vector<std::string>& endings);
 std::vector<Candidate> folders_at(const std::string& word);
-/// Runs, without '/', and the folders on the way. Those in runs/ are offered at once.
+/// Returns runs, without '/', and the folders on the way. Runs in runs/ are offered at once.
 std::vector<Candidate> runs_at(const std::string& word);
 
 }  // namespace rewire::cli

@@ -1,11 +1,12 @@
-// rewire completion: the script that makes a shell ask `rewire __complete` at Tab; and its answers, as each shell reads them.
+// rewire completion: prints the script that makes a shell ask `rewire __complete` at Tab, and answers as each
+// shell expects.
 //
-//   bash       a kind, then candidates; its arguments are the line to the cursor, and COMP_WORDBREAKS
-//   zsh, fish  candidates, which the shell escapes; their arguments are the words to the cursor
+//   bash       gets a kind, then candidates; the arguments are the line to the cursor and COMP_WORDBREAKS
+//   zsh, fish  get candidates and escape them; the arguments are the words to the cursor
 //
-// A candidate is WORD TAB DOC. The script tells by its last character whether a blank follows. For bash a candidate is
-// what bash is to insert: without what it keeps of the word, and escaped by the quote that is open. Of the kind `files`
-// bash escapes by itself; `default` leaves all to bash.
+// A candidate is WORD TAB DOC. Its last character decides whether the script adds a blank. For bash it is
+// the text to insert: without the part of the word that bash keeps, and escaped for the open quote. Bash
+// itself escapes candidates of the kind `files`; `default` leaves everything to bash.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,24 +39,24 @@ void declare(CompletionRequest& request, Options& options) {
     return offers;
   });
   options.example("rewire completion bash > ~/.local/share/bash-completion/completions/rewire",
-                  "for every bash that begins from now on");
+                  "install it for every new bash");
   options.example("rewire completion zsh > ~/.zfunc/_rewire",
-                  "with fpath+=(~/.zfunc) before compinit in ~/.zshrc");
+                  "install it for zsh, with fpath+=(~/.zfunc) before compinit in ~/.zshrc");
   options.example("rewire completion fish > ~/.config/fish/completions/rewire.fish",
-                  "at once, in every fish");
+                  "install it for every fish, at once");
 }
 
 void run(const CompletionRequest& request) {
   const std::vector<CompletionScript> scripts = completion_scripts();
   const auto script = std::ranges::find(scripts, request.shell, &CompletionScript::shell);
   if (script == scripts.end()) {
-    user_error("completion: there is no script for '{}'{}; there are those for {}", request.shell,
+    user_error("completion: there is no script for '{}'{}; there are scripts for {}", request.shell,
                did_you_mean(request.shell, shells()), fmt::join(shells(), ", "));
   }
   write_stdout(script->text);
 }
 
-/// What a line of the answer can hold, and a shell show.
+/// Returns whether a line of the answer can hold the word, and a shell can show it.
 bool can_be_told(const std::string& word) {
   return word.find_first_of("\t\n") == std::string::npos && visible(word) == word;
 }
@@ -92,13 +93,13 @@ void answer_completion(const std::vector<Command>& commands, const std::vector<s
     std::erase_if(candidates, [](const Candidate& candidate) { return !can_be_told(candidate.word); });
     if (is_line) return print_for_bash(line, candidates);
     for (const Candidate& candidate : candidates) print_candidate(candidate.word, candidate);
-  } catch (const std::exception&) {  // there is nobody to tell: the person has pressed Tab
+  } catch (const std::exception&) {  // a message would disturb the line at Tab
   }
 }
 
 Command completion_command() {
-  return make_command<CompletionRequest>("completion", "the script that completes command lines in a shell",
-                                         declare, run);
+  return make_command<CompletionRequest>(
+      "completion", "print the script that completes command lines in a shell", declare, run);
 }
 
 }  // namespace rewire::cli

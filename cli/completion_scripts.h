@@ -1,4 +1,4 @@
-// cli/completions/rewire.SHELL as text (completion_scripts.cpp.in).
+// The text of cli/completions/rewire.SHELL (completion_scripts.cpp.in).
 #pragma once
 
 #include <string_view>

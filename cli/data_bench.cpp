@@ -1,4 +1,4 @@
-// rewire data bench: how many images a second a recipe's data gives, without a network that takes them.
+// rewire data bench: measures how many images per second a recipe's data gives, without a network.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,28 +33,27 @@ void declare(DataBenchRequest& request, Options& options) {
   options.choice("--split", request.split, {"train", "test"},
                  "train: shuffled and augmented; test: in order, as evaluation sees it");
   options.integer("--threads", request.threads, 1,
-                  "that prepare batches; without it the recipe's data.threads");
-  options.integer(
-      "--seconds", request.seconds, 1,
-      "for which batches are taken, and again for which images are read and changed on one thread");
+                  "number of threads that prepare batches; the recipe's data.threads by default");
+  options.integer("--seconds", request.seconds, 1,
+                  "how long to load batches, and then how long to read and transform images on one thread");
   options.flag("--json", request.json, "print an object");
-  options.example("rewire data bench examples/recipes/fashion_vit.toml", "images/s that the loader gives");
+  options.example("rewire data bench examples/recipes/fashion_vit.toml", "measure the loader's images/s");
   options.example("rewire data bench examples/recipes/fashion_vit.toml --threads 4 --seconds 10",
-                  "on four threads, for longer");
+                  "measure four threads, for longer");
 }
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Of all threads of this process.
+/// Returns the processor time of all threads of this process.
 double processor_seconds() {
   timespec time{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// Batches as training takes them: prepared ahead by threads.
+/// Batches that threads prepare ahead, as for training.
 struct Loaded {
   std::int64_t batches = 0, images = 0;
   double seconds = 0, processor = 0;
@@ -82,13 +81,14 @@ const runtime::TransformChain& transforms_of(const runtime::DataFeed& data) {
   return dynamic_cast<const runtime::ImagePipeline&>(data.pipeline()).transforms();
 }
 
-/// Images read, and changed, on this thread alone; the time of each.
+/// Images read and transformed on this thread alone, and the time of each part.
 struct Alone {
   std::int64_t images = 0, batches = 0;
   double read = 0, transforms = 0, batch_transforms = 0;  // seconds
 };
 
-/// In the order of the first epoch, a few images at a time: the clock is read seldom, and pixels are still near.
+/// Takes images in the order of the first epoch, a few at a time, to read the clock rarely and keep pixels
+/// in the cache.
 Alone time_alone(const runtime::DataFeed& data, bool training, const runtime::Recipe& recipe,
                  double seconds) {
   const bool skips = recipe.data.unreadable == "skip";
@@ -130,7 +130,7 @@ Alone time_alone(const runtime::DataFeed& data, bool training, const runtime::Re
   return alone;
 }
 
-/// MixUp and CutMix, on a batch of zeros.
+/// Times MixUp and CutMix on a batch of zeros.
 void time_batches(const runtime::DataFeed& data, std::int64_t classes, double seconds, Alone& alone) {
   const runtime::TransformChain& transforms = transforms_of(data);
   if (!transforms.changes_batches()) return;
@@ -183,7 +183,7 @@ nlohmann::ordered_json to_json(const DataBenchRequest& request, const DataBenchR
 void print_table(const DataBenchRequest& request, const DataBenchResult& result) {
   print("{}: {} images, batches of {}, {} threads, {} batches ahead\n\n", request.split, result.count,
         result.batch, result.threads, result.prefetch);
-  print("loader      {:10.1f} images/s {:10.1f} images/s a core {:9.2f} ms a batch\n", result.rate(),
+  print("loader      {:10.1f} images/s {:10.1f} images/s per core {:9.2f} ms per batch\n", result.rate(),
         result.rate_a_core(), result.batch_ms());
   print("one thread  {:10.2f} us to read an image {:10.2f} us to transform it", result.read_us(),
         result.transforms_us());
@@ -219,8 +219,8 @@ void run(const DataBenchRequest& request) {
 }  // namespace
 
 Command data_bench_command() {
-  return make_command<DataBenchRequest>("data bench", "how many images a second a recipe's data gives",
-                                        declare, run);
+  return make_command<DataBenchRequest>(
+      "data bench", "measure how many images per second a recipe's data gives", declare, run);
 }
 
 }  // namespace rewire::cli

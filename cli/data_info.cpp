@@ -1,4 +1,4 @@
-// rewire data info: what a data set holds, before anything is trained on it.
+// rewire data info: describes a data set before anything is trained on it.
 #include "runtime/data/catalog/data_info.h"
 
 #include <fmt/format.h>
@@ -28,23 +28,24 @@ struct DataInfoRequest {
 };
 
 void declare(DataInfoRequest& request, Options& options) {
-  options.text("PATH", request.path, "where the data are: what data.path would be", Options::Need::required)
+  options.text("PATH", request.path, "the path of the data, as for data.path", Options::Need::required)
       .takes(Values::file);
-  options.text("--format", request.format, "of the data, as data.format has it; otherwise it is found out")
+  options.text("--format", request.format, "the format of the data, as for data.format; detected by default")
       .takes([] { return offers_of(runtime::sources()); });
   options.list("--set", request.settings, "data.key=value: another key of [data]; repeatable")
       .takes(Values::setting, {"data"});
   options.text("--output", request.output, "a PNG file to draw images of each class to")
       .takes(Values::file, {".png"});
-  options.integer("--images", request.images, 0, "images examined of each split, spread evenly; 0: all");
-  options.integer("--threads", request.threads, 0, "that decode; 0: one a core");
+  options.integer("--images", request.images, 0,
+                  "number of images to examine per split, spread evenly; 0: all");
+  options.integer("--threads", request.threads, 0, "number of threads that decode; 0: one per core");
   options.flag("--json", request.json, "print an object");
   options.example("rewire data info /usr/share/datasets/fashion-mnist",
-                  "how many images, of which sizes, in which classes");
-  options.example("rewire data info photos --output page.png", "and some of each class as a picture");
+                  "print the numbers of images, their sizes and classes");
+  options.example("rewire data info photos --output page.png", "also draw some images of each class");
 }
 
-/// What [data] says of loading has no effect here.
+/// Refuses keys of [data] that have no effect here, such as those for loading.
 void check_effect(const std::string& setting, const runtime::SourceRow& row) {
   const std::size_t begin = setting.find('.') + 1;
   const std::string key = setting.substr(begin, setting.find('=') - begin);
@@ -60,13 +61,14 @@ void check_effect(const std::string& setting, const runtime::SourceRow& row) {
 ir::Selection selection_of(const DataInfoRequest& request) {
   for (const std::string& setting : request.settings) {
     if (setting.starts_with("data.path=") || setting.starts_with("data.format="))
-      user_error("data info: PATH and --format say what --set {} would", runtime::printable(setting));
+      user_error("data info: use PATH and --format instead of --set {}", runtime::printable(setting));
   }
   runtime::Recipe recipe;
   recipe.source = {request.format.empty() ? runtime::detect_format(request.path) : request.format};
   const runtime::SourceRow& row = ir::find_row(runtime::sources(), "--format", recipe.source.name);
   if (ir::find_parameter(row.schema, "path") == nullptr)
-    user_error("data info: the format {} has no data.path: there is nothing to look at", recipe.source.name);
+    user_error("data info: the format {} has no data.path, so there is nothing to examine",
+               recipe.source.name);
   recipe = with_settings("data info", "data", request.settings, std::move(recipe));
   for (const std::string& setting : request.settings) check_effect(setting, row);
   return recipe.source.set("path", request.path);
@@ -172,7 +174,7 @@ void print_split(const runtime::SplitInfo& info) {
     print_fact("links", fmt::format("{} that lead{} out of the folder are followed", info.notes.links_out,
                                     info.notes.links_out == 1 ? "s" : ""));
   if (info.turned_by_exif > 0)
-    print_fact("exif", fmt::format("{} with another orientation than 1: see data.exif",
+    print_fact("exif", fmt::format("{} with an orientation other than 1: see data.exif",
                                    counted(info.turned_by_exif, "image")));
   if (info.unreadable == 0) return;
   print_fact("unreadable", fmt::format("{}", info.unreadable));
@@ -252,7 +254,7 @@ nlohmann::ordered_json to_json(const runtime::ClassSheet& sheet, const std::stri
 void print_sheet(const runtime::ClassSheet& sheet, const runtime::DataInfo& info, const std::string& file) {
   const std::vector<std::string>& names =
       info.splits[sheet.split == runtime::Split::train ? 0 : 1].class_names;
-  print("{}: images of {}, a class a row, from the top:\n", file, name_of(sheet.split));
+  print("{}: images of {}, one class per row, from the top:\n", file, name_of(sheet.split));
   std::vector<std::string> rows;
   for (const runtime::SheetRow& row : sheet.rows) rows.push_back(class_text(row.label, names));
   print("  {}\n", fmt::to_string(fmt::join(rows, ", ")));
@@ -291,7 +293,7 @@ nlohmann::ordered_json to_json(const runtime::DataInfo& info, const DataInfoRequ
   return object;
 }
 
-/// Whoever asks by the exit code alone learns that something is wrong.
+/// Throws RuntimeFailure if something is wrong, so that the exit code shows it.
 void fail_where_incomplete(const runtime::DataInfo& info, const std::string& path) {
   std::vector<std::string> faults;
   std::int64_t unreadable = 0;
@@ -332,8 +334,8 @@ void run(const DataInfoRequest& request) {
 
 Command data_info_command() {
   return make_command<DataInfoRequest>("data info",
-                                       "what a data set holds: classes, sizes, statistics, duplicates",
-                                       declare, run, "fewer images (--images N)");
+                                       "describe a data set: classes, sizes, statistics, duplicates", declare,
+                                       run, "fewer images (--images N)");
 }
 
 }  // namespace rewire::cli

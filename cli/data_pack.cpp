@@ -1,4 +1,4 @@
-// rewire data pack: a folder of images as shards.
+// rewire data pack: packs a folder of images into shards.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,13 +21,14 @@ struct PackRequest {
 void declare_pack(PackRequest& request, Options& options) {
   options.text("FOLDER", request.folder, "the images: FOLDER/train and FOLDER/val", Options::Need::required)
       .takes(Values::folder);
-  options.text("--output", request.output, "an empty folder, or one to be made", Options::Need::required)
+  options.text("--output", request.output, "an empty or new folder for the shards", Options::Need::required)
       .takes(Values::folder);
-  options.choice("--format", request.format, {"folder", "tiny_imagenet"}, "as data.format names the layout");
-  options.integer("--shard-size", request.megabytes, 1, "MB of a shard, about");
-  options.integer("--seed", request.seed, 0, "of the order of training images");
+  options.choice("--format", request.format, {"folder", "tiny_imagenet"},
+                 "the layout of the images, as for data.format");
+  options.integer("--shard-size", request.megabytes, 1, "approximate size of a shard in MB");
+  options.integer("--seed", request.seed, 0, "seed of the order of training images");
   options.example("rewire data pack photos --output shards",
-                  "photos/train and photos/val as tar files that read in order");
+                  "pack photos/train and photos/val into tar files that are read in order");
 }
 
 void run_pack(const PackRequest& request) {
@@ -52,8 +53,8 @@ void run_pack(const PackRequest& request) {
 }  // namespace
 
 Command data_pack_command() {
-  return make_command<PackRequest>("data pack", "a folder of images as shards (tar files)", declare_pack,
-                                   run_pack);
+  return make_command<PackRequest>("data pack", "pack a folder of images into shards (tar files)",
+                                   declare_pack, run_pack);
 }
 
 }  // namespace rewire::cli

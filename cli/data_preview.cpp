@@ -1,4 +1,4 @@
-// rewire data preview: a batch of a recipe as the network will see it, as a picture.
+// rewire data preview: draws a batch of a recipe as the network will see it.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -26,24 +26,26 @@ struct DataPreviewRequest {
 
 void declare(DataPreviewRequest& request, Options& options) {
   options
-      .text("RECIPE", request.network.model, "a recipe (.toml), a module (.rir) or a name of the zoo",
+      .text("RECIPE", request.network.model, "a recipe (.toml), a module (.rir) or a zoo model",
             Options::Need::required)
       .takes(Values::model);
   options.text("--output", request.output, "the PNG file to write", Options::Need::required)
       .takes(Values::file, {".png"});
-  options.integer("--batch", request.batch, 0, "which batch; of training they count on from epoch to epoch");
-  options.choice("--split", request.split, {"train", "test"}, "as training sees it, or as evaluation does");
-  options.integer("--images", request.images, 1, "of the batch, from its first");
+  options.integer("--batch", request.batch, 0,
+                  "the batch's number; training batches are numbered across epochs");
+  options.choice("--split", request.split, {"train", "test"},
+                 "train: as training sees it; test: as evaluation does");
+  options.integer("--images", request.images, 1, "number of images to draw, from the first of the batch");
   options
       .list("--set", request.network.settings,
-            "section.key=value: sets or overrides a key of the recipe; repeatable")
+            "section.key=value: set or override a key of the recipe; repeatable")
       .takes(Values::setting);
   options.flag("--json", request.json, "print an object");
   options.example("rewire data preview examples/recipes/fashion_vit.toml --output page.png",
-                  "the first batch as the network will see it");
+                  "draw the first batch as the network will see it");
 }
 
-/// The network is asked for what it takes; strategies do not change that, and none is run.
+/// Resolves the network without plugins: they do not change its inputs, and none is run.
 runtime::Network network_without_plugins(const DataPreviewRequest& request) {
   runtime::NetworkRequest asked = request.network;
   asked.plugins = {"none"};
@@ -56,7 +58,7 @@ runtime::Network network_without_plugins(const DataPreviewRequest& request) {
 runtime::Batch load_batch(const runtime::DataFeed& data, const DataPreviewRequest& request) {
   const std::int64_t batches = data.batches();
   if (request.split == "test" && request.batch >= batches) {
-    user_error("data preview: --batch {}: the test images are {} batches of {}, counted from 0",
+    user_error("data preview: --batch {}: the test split has {} batches of {} images, counted from 0",
                request.batch, batches, data.batch());
   }
   runtime::Batch batch;
@@ -76,9 +78,10 @@ std::string share_text(const runtime::ClassShare& share, const std::vector<std::
 void print_table(const DataPreviewRequest& request, const runtime::Batch& batch,
                  const runtime::BatchPreview& preview, const std::vector<std::string>& names) {
   const bool has_targets = batch.tensors.contains("target");
-  print("{}: batch {} of epoch {}, {} {} images of {}, {} a row\n", request.output, batch.index, batch.epoch,
-        preview.told.size(), request.split, batch.tensors.at("label").type().shape[0], preview.columns);
-  if (preview.views > 0) print("below each row of images: {} of further views\n", preview.views);
+  print("{}: batch {} of epoch {}, {} {} images of {}, {} per row\n", request.output, batch.index,
+        batch.epoch, preview.told.size(), request.split, batch.tensors.at("label").type().shape[0],
+        preview.columns);
+  if (preview.views > 0) print("below each row of images: {} with further views\n", preview.views);
   print("row  column  {}\n", has_targets ? "classes, with their shares" : "class");
   for (std::size_t i = 0; i < preview.told.size(); ++i) {
     std::vector<std::string> shares;
@@ -130,8 +133,8 @@ void run(const DataPreviewRequest& request) {
 }  // namespace
 
 Command data_preview_command() {
-  return make_command<DataPreviewRequest>("data preview", "a batch as the network will see it, as a picture",
-                                          declare, run);
+  return make_command<DataPreviewRequest>("data preview", "draw a batch as the network will see it", declare,
+                                          run);
 }
 
 }  // namespace rewire::cli

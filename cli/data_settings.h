@@ -1,4 +1,4 @@
-// What the `data` commands share: settings without a recipe, and pictures that are written.
+// Shared by the `data` commands: settings without a recipe, and written pictures.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@
 
 namespace rewire::cli {
 
-/// `recipe` with --set values of one section, "data" or "transforms". UserError on those of another; `command`
-/// begins it.
+/// Returns `recipe` with --set values of one section, "data" or "transforms". Throws UserError, which begins
+/// with `command`, on values of another.
 runtime::Recipe with_settings(std::string_view command, std::string_view section,
                               const std::vector<std::string>& settings, runtime::Recipe recipe);
 
-/// In place of the file that is there, at once.
+/// Writes a PNG file atomically.
 void write_picture(const std::string& path, const runtime::DrawnImage& image);
 
 }  // namespace rewire::cli

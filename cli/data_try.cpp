@@ -1,4 +1,4 @@
-// rewire data try: what transforms do to one image, as a picture.
+// rewire data try: draws what transforms do to one image.
 #include <fmt/format.h>
 
 #include "cli/commands.h"
@@ -29,14 +29,14 @@ void declare(DataTryRequest& request, Options& options) {
       .takes(Values::file, {".png"});
   options.list("--set", request.settings, "transforms.key=value: a key of [transforms]; repeatable")
       .takes(Values::setting, {"transforms"});
-  options.integer("--count", request.options.count, 1, "draws beside the original");
-  options.integer("--seed", request.seed, 0, "of the draws");
+  options.integer("--count", request.options.count, 1, "number of draws beside the original");
+  options.integer("--seed", request.seed, 0, "seed of the draws");
   options.integer("--size", request.options.size, 1,
-                  "height and width that the network takes; without transforms.resize, what the image is "
-                  "scaled down into first");
+                  "height and width that the network takes; without transforms.resize the image is first "
+                  "scaled down to fit it");
   options.flag("--json", request.json, "print an object");
   options.example("rewire data try cat.jpg --set transforms.preset=deit --output page.png",
-                  "eight draws of the preset beside the original");
+                  "draw eight results of the preset beside the original");
 }
 
 void run(const DataTryRequest& request) {
@@ -72,8 +72,8 @@ void run(const DataTryRequest& request) {
 }  // namespace
 
 Command data_try_command() {
-  return make_command<DataTryRequest>("data try", "what transforms do to an image, as a picture", declare,
-                                      run, "fewer draws (--count N)");
+  return make_command<DataTryRequest>("data try", "draw what transforms do to an image", declare, run,
+                                      "fewer draws (--count N)");
 }
 
 }  // namespace rewire::cli

@@ -1,25 +1,26 @@
-// rewire diff: two networks or two runs side by side.
+// rewire diff: compares two networks or two runs.
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
 #include "cli/diff_print.h"
-#include "cli/explored.h"
 #include "cli/json.h"
 #include "cli/log.h"
 #include "cli/network.h"
 #include "cli/program.h"
+#include "cli/progress.h"
 #include "cli/streams.h"
 #include "ir/error.h"
 #include "runtime/diff/network_diff.h"
 #include "runtime/io/files.h"
 #include "runtime/io/json_view.h"
+#include "runtime/network/explored.h"
 #include "runtime/page/page.h"
 
 namespace rewire::cli {
 namespace {
 
-/// What one side has that the other does not.
+/// One side, with what applies to it alone.
 struct Side {
   std::string what;
   std::vector<std::string> settings, plugins;
@@ -34,29 +35,31 @@ struct DiffRequest {
 
 void declare(DiffRequest& request, Options& options) {
   const std::string what =
-      "a recipe, a module or a name of the zoo; a file that `rewire explore --json` wrote (.json); or the "
-      "folder of a run";
+      "a recipe, a module or a zoo model; a file that `rewire explore --json` wrote (.json); or a run folder";
   options.text("A", request.a.what, what, Options::Need::required).takes(Values::trained);
-  options.text("B", request.b.what, "the same; without it A, with other plugins or settings")
+  options
+      .text("B", request.b.what,
+            "the other side, like A; by default A itself, with other plugins or settings")
       .takes(Values::trained);
   declare_changes(request.both, options);
   options.list("--set-a", request.a.settings, "--set for A alone; repeatable").takes(Values::setting);
   options.list("--set-b", request.b.settings, "--set for B alone; repeatable").takes(Values::setting);
-  options.list("--plugin-a", request.a.plugins, "--plugin for A alone, behind those of both; repeatable")
+  options.list("--plugin-a", request.a.plugins, "--plugin for A alone, after the plugins of both; repeatable")
       .takes(Values::plugin);
-  options.list("--plugin-b", request.b.plugins, "--plugin for B alone, behind those of both; repeatable")
+  options.list("--plugin-b", request.b.plugins, "--plugin for B alone, after the plugins of both; repeatable")
       .takes(Values::plugin);
-  options.flag("--profile", request.profile, "also how long each launch takes on this CPU, timed now");
+  options.flag("--profile", request.profile, "also time each launch on this CPU");
   options.flag("--full", request.full,
-               "all that differs, not the first of each kind; and the tile IR of kernels");
+               "print every difference, not the first of each kind, and the tile IR of kernels");
   options.flag("--json", request.json, "print an object");
   options
       .text("--output", request.output,
-            "an HTML file to write, with both sides beside each other; - is stdout")
+            "the HTML file to write, with both sides next to each other; - is stdout")
       .takes(Values::file, {".html"});
-  options.flag("--exit-code", request.exit_code, "exit with 1 where anything differs");
-  options.example("rewire diff vit_tiny_28 --plugin-b orthogonal", "a network, and the same with a plugin");
-  options.example("rewire diff runs/fashion_vit-none-s0 runs/fashion_vit-orthogonal-s0", "two runs");
+  options.flag("--exit-code", request.exit_code, "exit with 1 if anything differs");
+  options.example("rewire diff vit_tiny_28 --plugin-b orthogonal",
+                  "compare a network without and with a plugin");
+  options.example("rewire diff runs/fashion_vit-none-s0 runs/fashion_vit-orthogonal-s0", "compare two runs");
 }
 
 enum class SideKind : std::uint8_t { network, data, run };
@@ -75,7 +78,7 @@ runtime::NetworkRequest network_of(const DiffRequest& request, const Side& side)
   return network;
 }
 
-/// As the command line has it, without what both sides share.
+/// Returns the side as on the command line, without what both sides share.
 std::string name_of_side(const Side& side) {
   std::string name = side.what;
   for (const std::string& plugin : side.plugins) name += " --plugin " + plugin;
@@ -86,16 +89,17 @@ std::string name_of_side(const Side& side) {
 void refuse_changes(const DiffRequest& request, const Side& side, const char* what) {
   const bool changed = !request.both.settings.empty() || !request.both.plugins.empty() ||
                        !side.settings.empty() || !side.plugins.empty();
-  if (changed) user_error("diff: --set and --plugin are of networks; {} is {}", side.what, what);
+  if (changed) user_error("diff: --set and --plugin change networks only; {} is {}", side.what, what);
 }
 
 runtime::NetworkFacts facts_of_side(const DiffRequest& request, const Side& side, MovingLine& progress) {
   if (kind_of(side) == SideKind::data) {
-    if (!side.settings.empty() || !side.plugins.empty()) refuse_changes(request, side, "a file of data");
+    if (!side.settings.empty() || !side.plugins.empty()) refuse_changes(request, side, "a data file");
     return runtime::read_network_facts(runtime::read_json(runtime::FilePlace::of_user(side.what)), side.what);
   }
-  const ExploreOptions options = {.profile = request.profile, .machine_code = false};
-  return runtime::read_network_facts(explored(network_of(request, side), options, progress), side.what);
+  const runtime::ExploreOptions options = {.profile = request.profile, .machine_code = false};
+  const auto show = [&](const std::string& stage) { progress.moving(stage, true); };
+  return runtime::read_network_facts(runtime::explored(network_of(request, side), options, show), side.what);
 }
 
 nlohmann::ordered_json compare(const DiffRequest& request, const Side& b, MovingLine& progress) {
@@ -103,18 +107,18 @@ nlohmann::ordered_json compare(const DiffRequest& request, const Side& b, Moving
   const runtime::DiffNames names = {name_of_side(a), name_of_side(b)};
   const bool a_is_run = kind_of(a) == SideKind::run, b_is_run = kind_of(b) == SideKind::run;
   if (a_is_run != b_is_run) {
-    user_error("diff: {} is the folder of a run, {} is not; the network of a run is {}/recipe.toml",
+    user_error("diff: {} is a run folder, {} is not; to compare the run's network, give {}/recipe.toml",
                a_is_run ? a.what : b.what, a_is_run ? b.what : a.what, a_is_run ? a.what : b.what);
   }
   if (kind_of(a) == SideKind::data && kind_of(b) == SideKind::data) {
-    refuse_changes(request, a, "a file of data");
-    if (request.profile) user_error("diff: --profile is of networks; {} is a file of data", a.what);
+    refuse_changes(request, a, "a data file");
+    if (request.profile) user_error("diff: --profile times networks only; {} is a data file", a.what);
   }
   if (!a_is_run)
     return network_diff(facts_of_side(request, a, progress), facts_of_side(request, b, progress), names);
-  refuse_changes(request, a, "the folder of a run");
-  refuse_changes(request, b, "the folder of a run");
-  if (request.profile) user_error("diff: --profile is of networks; {} is the folder of a run", a.what);
+  refuse_changes(request, a, "a run folder");
+  refuse_changes(request, b, "a run folder");
+  if (request.profile) user_error("diff: --profile times networks only; {} is a run folder", a.what);
   return runtime::run_diff(names);
 }
 
@@ -150,8 +154,7 @@ void run(const DiffRequest& request) {
 }  // namespace
 
 Command diff_command() {
-  return make_command<DiffRequest>("diff", "what differs between two networks, or between two runs", declare,
-                                   run);
+  return make_command<DiffRequest>("diff", "compare two networks or two runs", declare, run);
 }
 
 }  // namespace rewire::cli

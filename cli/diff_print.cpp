@@ -51,7 +51,7 @@ std::string ms_text(const Json& value) {
   return fmt::format("{:.3f} ms", value.get<double>());
 }
 
-/// Text as it is; null is what one side lacks.
+/// Returns a value as text; null is a value that one side lacks.
 std::string value_text(const Json& value) {
   if (value.is_null()) return "(none)";
   if (value.is_string()) return value.get<std::string>();
@@ -59,7 +59,7 @@ std::string value_text(const Json& value) {
   return value.dump();
 }
 
-/// "12 MB -> 14 MB (+16.7 %)", "12 MB" where both are the same.
+/// "12 MB -> 14 MB (+16.7 %)", "12 MB" if both are the same.
 template <class Text>
 std::string change_text(const Json& a, const Json& b, const Text& text) {
   if (a == b) return text(a);
@@ -81,7 +81,7 @@ std::string in_alike(std::size_t count) {
   return count == 1 ? "" : fmt::format("  x{}", count);
 }
 
-/// Rows of {"key", "a", "b"}; those that are the same but for their blocks are one.
+/// Prints rows of {"key", "a", "b"}. Rows that differ only in their blocks are merged.
 void print_rows(const char* title, const Json& rows, const Limits& limits) {
   if (rows.empty()) return;
   std::map<std::string, std::size_t> counts;
@@ -116,7 +116,7 @@ void print_hunk(const Json& hunk, std::size_t alike, const Limits& limits) {
   print_left_out(lines.size() - std::min(lines.size(), limits.lines), "lines");
 }
 
-/// The first hunk of each kind.
+/// Prints the first hunk of each kind.
 void print_hunks(const Json& hunks, const Limits& limits) {
   std::map<std::size_t, std::size_t> counts;
   for (const Json& hunk : hunks) ++counts[hunk["like"].get<std::size_t>()];
@@ -142,7 +142,7 @@ std::string stage_text(const Json& stage) {
       a == b ? fmt::format("{} ops", a.dump()) : fmt::format("{} -> {} ops", a.dump(), b.dump());
   const std::size_t places = hunks_in(stage);
   if (places > 0) {
-    text += fmt::format(", {} lines gone and {} added in {} place{}", stage["gone"].dump(),
+    text += fmt::format(", {} lines removed and {} added in {} place{}", stage["gone"].dump(),
                         stage["added"].dump(), places, places == 1 ? "" : "s");
   }
   if (const std::size_t declared = stage["declarations"].size(); declared > 0)
@@ -157,7 +157,8 @@ std::string status_counts(const Json& rows) {
   for (const char* status : {"gone", "added", "changed", "renamed"}) {
     if (counts.contains(status)) parts.push_back(fmt::format("{} {}", counts[status], status));
   }
-  if (counts.contains("assembly")) parts.push_back(fmt::format("{} of other assembly", counts["assembly"]));
+  if (counts.contains("assembly"))
+    parts.push_back(fmt::format("{} with different assembly", counts["assembly"]));
   return parts.empty() ? "the same" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
@@ -194,12 +195,12 @@ void print_network_summary(const Json& diff) {
   }
   if (same_memory) print_line("memory", "the same");
   const Json& choices = diff["choices"];
-  print_line("choices", choices.is_null() ? "not compared: one side does not have them"
+  print_line("choices", choices.is_null() ? "not compared: one side lacks them"
                         : choices.empty() ? "the same"
                                           : fmt::format("{} differ", choices.size()));
 }
 
-/// Launches that changed alike, but for their blocks.
+/// Launches that changed in the same way, in one block or several.
 struct LaunchGroup {
   const Json* row = nullptr;
   std::size_t count = 0;
@@ -251,7 +252,7 @@ void print_launches(const Json& kernels, const Limits& limits) {
   print_left_out(groups.size() - std::min(groups.size(), limits.rows), "of them");
 }
 
-/// Launches of one code have one time, and are one line but for their blocks.
+/// Launches with the same code have the same time. Those that differ only in their blocks share a line.
 void print_kernel_times(const Json& times, const Limits& limits) {
   std::vector<std::pair<std::string, std::size_t>> lines;
   std::map<std::string, std::size_t> numbers;
@@ -264,13 +265,13 @@ void print_kernel_times(const Json& times, const Limits& limits) {
     ++lines[at->second].second;
   }
   if (lines.empty()) return;
-  print("\ntimes of launches that are the same, by how much they differ\n");
+  print("\ntimes of unchanged launches, largest difference first\n");
   for (std::size_t i = 0; i < std::min(lines.size(), limits.rows); ++i)
     print("  {}{}\n", lines[i].first, in_alike(lines[i].second));
   print_left_out(lines.size() - std::min(lines.size(), limits.rows), "of them");
 }
 
-/// The first stage that differs says what was changed; those behind it, what became of that.
+/// Prints the first stage that differs, which shows the change; with `full` also later ones, its effects.
 void print_stages(const Json& stages, bool full) {
   const Limits limits = full ? kNoLimits : Limits();
   for (const auto& [name, stage] : stages.items()) {
@@ -337,7 +338,7 @@ void print_metrics(const Json& rows, const Limits& limits) {
     if (row["lines"][0] != row["lines"][1])
       text += fmt::format(", {} -> {} lines", row["lines"][0].dump(), row["lines"][1].dump());
     if (const Json& part = row["part"]; !part.is_null()) {
-      text += fmt::format(", part at step {} ({} and {})", part["step"].dump(), value_text(part["a"]),
+      text += fmt::format(", diverge at step {} ({} and {})", part["step"].dump(), value_text(part["a"]),
                           value_text(part["b"]));
     }
     print("  {}: {}\n", metric_name(row), text);
@@ -345,7 +346,7 @@ void print_metrics(const Json& rows, const Limits& limits) {
   print_left_out(shown.size() - std::min(shown.size(), limits.rows), "of them");
 }
 
-/// The earliest step at which a value of training or evaluation is not the same.
+/// Returns the earliest step at which a value of training or evaluation differs; null if there is none.
 Json first_parting(const Json& rows) {
   Json first;
   for (const Json& row : rows) {
@@ -365,8 +366,8 @@ void print_runs(const Json& diff, bool full) {
   const Json part = first_parting(diff["metrics"]);
   const bool same = std::ranges::none_of(diff["metrics"], is_other_metric);
   print_line("metrics", same             ? "the same"
-                        : part.is_null() ? "the same as far as both go"
-                                         : fmt::format("part at step {}", part["step"].dump()));
+                        : part.is_null() ? "the same in all common steps"
+                                         : fmt::format("diverge at step {}", part["step"].dump()));
   for (const Json& row : diff["speed"]) {
     if (row["name"] == "samples_per_s")
       print_line("samples/s", fmt::format("final {}", both_text(row["final"])));

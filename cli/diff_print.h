@@ -1,12 +1,12 @@
-// What differs between two networks or two runs, as text.
+// Prints the differences between two networks or two runs as text.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
 
 namespace rewire::cli {
 
-/// Of the object that runtime::network_diff() or run_diff() made: a line for each subject, then what differs in it.
-/// `full`: all of that, not the first of each.
+/// Prints the object of runtime::network_diff() or run_diff(): a line for each subject, then its
+/// differences. `full`: all of them, not only the first ones.
 void print_diff(const nlohmann::ordered_json& diff, bool full);
 
 }  // namespace rewire::cli

@@ -1,4 +1,4 @@
-// rewire doctor: what this machine has and lacks.
+// rewire doctor: prints what this machine has and lacks.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -21,8 +21,8 @@ struct DoctorRequest {
 void declare(DoctorRequest& request, Options& options) {
   declare_plugin_path(request.plugin_path, options);
   options.flag("--json", request.json, "print an object");
-  options.example("rewire doctor", "processor, libraries, plugins, data and GPUs");
-  options.example("rewire doctor --json", "the same as an object");
+  options.example("rewire doctor", "print processor, libraries, plugins, data and GPUs");
+  options.example("rewire doctor --json", "print the same as an object");
 }
 
 struct Facts {
@@ -105,7 +105,7 @@ void run(const DoctorRequest& request) {
 }  // namespace
 
 Command doctor_command() {
-  return make_command<DoctorRequest>("doctor", "what this machine has and lacks", declare, run);
+  return make_command<DoctorRequest>("doctor", "print what this machine has and lacks", declare, run);
 }
 
 }  // namespace rewire::cli

@@ -1,4 +1,4 @@
-// rewire dump: the network as text, at a stage of its way.
+// rewire dump: prints the network as text, at a stage of compilation.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,6 @@
 #include "cli/commands.h"
 #include "cli/engine.h"
 #include "cli/json.h"
-#include "cli/lowered.h"
 #include "cli/network.h"
 #include "cli/pager.h"
 #include "cli/streams.h"
@@ -33,11 +32,12 @@
 #include "runtime/exec/make_engine.h"
 #include "runtime/exec/memory_plan.h"
 #include "runtime/explore/stages.h"
+#include "runtime/network/lowered.h"
 
 namespace rewire::cli {
 namespace {
 
-/// Kernels are cut for them: a number that no GPU has would take memory that no machine has.
+/// Kernels are cut for this number: one that no GPU has would take more memory than any machine has.
 constexpr std::int64_t kMostMultiprocessors = 1024;
 
 struct DumpRequest {
@@ -58,47 +58,49 @@ void declare(DumpRequest& request, Options& options) {
       {"ir", "rewritten", "step", "fused", "tile", "llvm", "asm", "cuda", "ptx", "plan", "times"},
       "ir: the model; rewritten: after the plugins; step: the training step after all passes; "
       "fused: its kernels and calls; "
-      "tile, llvm, asm: the kernels' code; cuda, ptx: their code for a GPU, none of which is needed "
-      "(ptx: NVRTC is); plan: where its tensors stand in memory; times: how long its launches should take on "
+      "tile, llvm, asm: the kernels' code; cuda, ptx: their code for a GPU; no GPU is needed, but ptx needs "
+      "NVRTC; plan: the places of its tensors in memory; times: the predicted times of its launches on "
       "--card");
   options.text("--kernel", request.kernel,
                "with --stage fused, tile, llvm, asm, cuda or ptx: only the kernel of this name; with llvm or "
-               "asm, product "
-               "is what multiplies matrices");
-  options.choice("--arch", request.arch, codegen::cuda::architecture_names(),
-                 "with --stage cuda or ptx: the GPU, else sm_90; with step, fused, tile or plan: the program "
-                 "as it is cut for this GPU instead of the CPU");
+               "asm, product is the code that multiplies matrices");
+  options.choice(
+      "--arch", request.arch, codegen::cuda::architecture_names(),
+      "with --stage cuda or ptx: the GPU, sm_90 by default; with step, fused, tile or plan: compile "
+      "for this GPU instead of the CPU");
   declare_device(request.engine, options);
   options.choice("--card", request.card, codegen::cuda::card_names(),
-                 "with --stage times: the GPU, whose --arch is not given then");
-  options.integer("--multiprocessors", request.multiprocessors, 1,
-                  "of the GPU, where it is not the largest of its --arch; rewire doctor names them");
+                 "with --stage times: the GPU; it sets --arch");
+  options.integer(
+      "--multiprocessors", request.multiprocessors, 1,
+      "number of the GPU's multiprocessors, if it is not the largest of its --arch; rewire doctor prints it");
   options
       .list("--override-kernel", request.overrides,
-            "with --stage ptx: NAME=FILE, CUDA C++ in place of this kernel's; repeatable")
+            "with --stage ptx: NAME=FILE, CUDA C++ that replaces this kernel; repeatable")
       .takes(Values::named_file, {".cu"});
   options
       .text("--choices", request.choices,
-            "a run's choices.json: what it names is taken from it, all else is the cost model's")
+            "a run's choices.json: use its choices, and the cost model's for all others")
       .takes(Values::file, {".json"});
   options.flag("--print-after-all", request.print_after_all,
-               "from --stage step on: the text behind each pass that changed something, on stderr");
+               "from --stage step on: print the text after each pass that changed something, on stderr");
   options.flag(
       "--summary", request.summary,
-      "instead of a stage: how many kernels and calls the step has, what they move and hold, what each "
-      "plugin and each join added, and how long compiling takes");
-  options.flag("--json", request.json, "the stage, or the --summary, as an object (docs/guide/explore.md)");
+      "instead of a stage: print how many kernels and calls the step has, what they move and hold, what each "
+      "plugin and each join adds, and how long compiling takes");
+  options.flag("--json", request.json,
+               "print the stage or the --summary as an object (docs/guide/explore.md)");
   options.flag("--time-passes", request.time_passes,
-               "from --stage step on: the time of each pass, on stderr");
+               "from --stage step on: print the time of each pass, on stderr");
   options.choice("--diff", request.diff, {"plain"},
-                 "with --stage rewritten or step: what the plugins changed, beside the network without any");
+                 "with --stage rewritten or step: print what the plugins change, as a diff");
   options.choice("--color", request.colour, {"auto", "always", "never"},
                  "auto: on a terminal, unless NO_COLOR is set");
   options.flag("--no-pager", request.no_pager,
-               "on a terminal: all at once, not by $REWIRE_PAGER, $PAGER or less");
-  options.example("rewire dump vit_tiny_28 --stage fused", "the kernels and calls of a training step");
-  options.example("rewire dump vit_tiny_28 --stage cuda --arch sm_90", "its CUDA C++, without a GPU");
-  options.example("rewire dump vit_tiny_28 --summary", "what the step moves and holds");
+               "on a terminal: print directly, not through $REWIRE_PAGER, $PAGER or less");
+  options.example("rewire dump vit_tiny_28 --stage fused", "print the kernels and calls of a training step");
+  options.example("rewire dump vit_tiny_28 --stage cuda --arch sm_90", "print its CUDA C++, without a GPU");
+  options.example("rewire dump vit_tiny_28 --summary", "print what the step moves and holds");
 }
 
 bool is_gpu_text(const DumpRequest& request) {
@@ -131,33 +133,34 @@ codegen::cuda::DeviceTarget gpu(const DumpRequest& request) {
   return target;
 }
 
-/// The step, and of --device cuda the engine that it is for.
+/// The compiled step; with --device cuda also its engine.
 struct Step {
   codegen::Compiled compiled;
   std::unique_ptr<runtime::JitEngine> engine = nullptr;
 };
 
-/// For the CPU or a GPU that need not be there: by the cost model, but for what --choices names.
+/// Compiles for the CPU or a GPU, which need not be present, by --choices and else by the cost model.
 codegen::Compiled compile_by_model(const DumpRequest& request, const ir::Module& module,
                                    ir::PassContext& context) {
   const runtime::ChoiceOptions choices = choices_of(request);
-  const codegen::Target target = is_for_gpu(request) ? gpu_target(gpu(request), choices) : codegen::Target();
-  return lower_step(module, target, choices, context);
+  const codegen::Target target =
+      is_for_gpu(request) ? runtime::gpu_target(gpu(request), choices) : codegen::Target();
+  return runtime::lower_step(module, target, choices, context);
 }
 
-/// As the device's engine compiles it, with its libraries.
+/// Compiles as the device's engine does, with its libraries.
 Step compile_on_device(const DumpRequest& request, ir::Module module, ir::PassContext& context) {
   const std::string engine = engine_of(request.engine), program = module.functions.front().name;
   runtime::Tuner tuner = runtime::make_tuner(engine, choices_of(request));
   runtime::make_choices(module, {program}, tuner);
-  Step step{{}, runtime::make_compiling_engine(engine, module, 0, tuner.record())};
+  Step step{{}, runtime::make_compiling_engine(engine, module, {.choices = tuner.record()})};
   step.compiled = step.engine->lower(program, context);
   return step;
 }
 
-/// Of a `forward` as it is computed.
+/// Makes the step of a `forward` as it is computed.
 Step make_step(const DumpRequest& request, const runtime::Network& network, ir::Module forward) {
-  ir::Module module = step_module(network, std::move(forward));
+  ir::Module module = runtime::step_module(network, std::move(forward));
   ir::PassContext context;
   if (request.print_after_all) {
     context.on_change = [](std::string_view pass, const std::string& text) {
@@ -199,7 +202,7 @@ std::string kernel_text(const codegen::KernelLaunch& launch, const DumpRequest& 
   return request.stage == "llvm" ? codegen::emit_llvm(launch.kernel) : codegen::emit_assembly(launch.kernel);
 }
 
-/// The member of the launch that was asked for.
+/// Returns the member of the launch that --kernel names.
 std::optional<std::size_t> named_member(const codegen::KernelLaunch& launch, const DumpRequest& request) {
   for (std::size_t member = 0; member < launch.members(); ++member) {
     if (launch.member_name(member) == request.kernel) return member;
@@ -215,7 +218,7 @@ std::vector<const codegen::KernelLaunch*> kernel_launches(const codegen::Program
   return launches;
 }
 
-/// UserError where a kernel was asked for that there is not.
+/// Throws UserError if no kernel has the name of --kernel.
 void require_kernel(const std::vector<const codegen::KernelLaunch*>& launches, const DumpRequest& request) {
   if (request.kernel.empty()) return;
   std::vector<std::string> names;
@@ -255,7 +258,7 @@ void print_groups(const codegen::Program& program, const DumpRequest& request) {
   }
 }
 
-/// What a CPU multiplies matrices with is no kernel of a program: one code for all products.
+/// Names the code that multiplies matrices on a CPU. It is no kernel of a program: all products share it.
 constexpr std::string_view kProduct = "product";
 
 struct KernelCode {
@@ -272,7 +275,7 @@ void print_codes(const std::vector<KernelCode>& codes, const DumpRequest& reques
   print_json({{"stage", request.stage}, {"kernels", std::move(list)}});
 }
 
-// Kernels of one text are one piece of code: each is printed once, at its first launch.
+// Kernels with the same text share their code. It is printed once, at the first launch.
 void print_kernels(const Step& step, const DumpRequest& request) {
   if (request.kernel == kProduct && request.stage == "llvm")
     return print_codes({{request.kernel, codegen::emit_product_llvm()}}, request);
@@ -291,37 +294,38 @@ void print_kernels(const Step& step, const DumpRequest& request) {
     if (request.kernel.empty() ? !seen.insert(key).second : !named_member(*launch, request)) continue;
     codes.push_back({launch->kernel.name, kernel_text(*launch, request, step, overrides) + "\n"});
     if (request.json) continue;
-    print_codes(codes, request);  // as soon as it is there
+    print_codes(codes, request);  // as soon as it is ready
     codes.clear();
   }
   if (request.json) print_codes(codes, request);
 }
 
-/// How long this machine's compiler takes, as it does for `rewire bench`.
+/// Compiles for this machine as `rewire bench` does, and reports the time.
 runtime::EngineReport compile(const DumpRequest& request, const runtime::Network& network,
                               std::int64_t batch) {
-  ir::Module module = step_module(network, runtime::training_module(network, batch));
-  const std::string engine = runtime::engine_names().front(), program = step_program(network);
+  ir::Module module = runtime::step_module(network, runtime::training_module(network, batch));
+  const std::string engine = runtime::engine_names().front(), program = runtime::step_program(network);
   runtime::Tuner tuner = runtime::make_tuner(engine, choices_of(request));
   runtime::make_choices(module, {program}, tuner);
   const std::unique_ptr<runtime::JitEngine> compiler = runtime::make_compiling_engine(
-      engine, module, static_cast<int>(network.recipe.train.threads), tuner.record());
+      engine, module, {static_cast<int>(network.recipe.train.threads), tuner.record()});
   compiler->prepare(program);
   return compiler->report();
 }
 
 void print_summary(const DumpRequest& request, const runtime::Network& network, std::int64_t batch) {
   const runtime::NetworkSource source = runtime::network_source(network);
-  const std::vector<programs::Form> forms = programs::make_objective(network.recipe.objective)->forms();
+  const std::vector<programs::NetworkFunction> forms =
+      programs::make_objective(network.recipe.objective)->forms();
   const runtime::LowerStep lower_step = [&](std::vector<ir::Module> modules) {
     for (ir::Module& module : modules) runtime::set_precision(module, source);
     return make_step(request, network, runtime::join_forms(forms, std::move(modules))).compiled.program;
   };
   std::vector<ir::Module> plain;
-  for (const programs::Form& form : forms) plain.push_back(source.of(form, batch));
+  for (const programs::NetworkFunction& form : forms) plain.push_back(source.of(form, batch));
   Summary summary;
   summary.model = request.network.model;
-  summary.program = step_program(network);
+  summary.program = runtime::step_program(network);
   summary.batch = batch;
   summary.counts = runtime::summarise_step(plain, source.plugins, source.seed, lower_step);
   if (!is_for_gpu(request)) summary.compiled = compile(request, network, batch);
@@ -340,7 +344,7 @@ void print_step(const Step& step, const DumpRequest& request, const runtime::Net
     print_code(runtime::print(program, plan), request);
   } else if (request.stage == "times") {
     print_times(program, gpu(request), codegen::cuda::card(request.card),
-                {request.network.model, step_program(network), network.recipe.train.batch,
+                {request.network.model, runtime::step_program(network), network.recipe.train.batch,
                  network.recipe.train.tf32, request.json});
   } else {
     print_kernels(step, request);
@@ -352,29 +356,32 @@ void check(const DumpRequest& request) {
     user_error("dump: --multiprocessors {}: no GPU has more than {}", request.multiprocessors,
                kMostMultiprocessors);
   if (!request.overrides.empty() && request.stage != "ptx")
-    user_error("dump: --override-kernel is of --stage ptx");
+    user_error("dump: --override-kernel works only with --stage ptx");
   const bool of_a_stage = request.stage != DumpRequest().stage || !request.kernel.empty() ||
                           request.print_after_all || request.time_passes;
   if (request.summary && of_a_stage)
-    user_error("dump: --summary is of the whole step: drop --stage and what belongs to one");
+    user_error("dump: --summary is about the whole step: drop --stage and its options");
   if (request.json && request.stage == "fused" && !request.kernel.empty())
-    user_error("dump: --json of --stage fused has all kernels: drop --kernel");
+    user_error("dump: --json prints all kernels of --stage fused: drop --kernel");
   if (!request.diff.empty() && request.stage != "rewritten" && request.stage != "step")
-    user_error("dump: --diff {} is of --stage rewritten or step; rewire diff compares kernels", request.diff);
+    user_error("dump: --diff {} works only with --stage rewritten or step; rewire diff compares kernels",
+               request.diff);
   if (!request.diff.empty() && request.json)
-    user_error("dump: --diff {} is text; rewire diff --json has it as an object", request.diff);
+    user_error("dump: --diff {} prints text: drop --json; rewire diff --json prints an object", request.diff);
   if (is_of_device(request) && (!request.arch.empty() || request.multiprocessors > 0))
-    user_error("dump: --device cuda is the GPU that is there: drop --arch and --multiprocessors");
+    user_error("dump: --device cuda uses the GPU of this machine: drop --arch and --multiprocessors");
   const std::vector<std::string> elsewhere = {"ir", "rewritten", "llvm", "asm", "times"};
   if (is_of_device(request) && !request.summary &&
       std::ranges::find(elsewhere, request.stage) != elsewhere.end())
-    user_error("dump: --stage {} is not of --device cuda, which has step, fused, tile, cuda, ptx and plan",
-               request.stage);
+    user_error(
+        "dump: --stage {} does not work with --device cuda, which has step, fused, tile, cuda, ptx and plan",
+        request.stage);
   if (request.stage == "times" && !request.arch.empty())
-    user_error("dump: --stage times is of a --card, whose --arch is its own");
+    user_error("dump: --stage times takes the architecture of --card: drop --arch");
   const std::vector<std::string> without_kernels = {"ir", "rewritten", "step", "plan", "times"};
   if (!request.kernel.empty() && std::ranges::find(without_kernels, request.stage) != without_kernels.end())
-    user_error("dump: --kernel is of --stage fused, tile, llvm, asm, cuda or ptx, not of {}", request.stage);
+    user_error("dump: --kernel works only with --stage fused, tile, llvm, asm, cuda or ptx, not with {}",
+               request.stage);
 }
 
 ir::Module stage_module(const DumpRequest& request, const runtime::Network& network) {
@@ -383,7 +390,7 @@ ir::Module stage_module(const DumpRequest& request, const runtime::Network& netw
   return make_step(request, network, runtime::training_module(network, batch)).compiled.module;
 }
 
-/// A stage beside that of the network without plugins.
+/// Prints a stage as a diff against the network without plugins.
 void print_changes(const DumpRequest& request, const runtime::Network& network) {
   runtime::Network plain = network;
   plain.plugins.clear();
@@ -403,7 +410,7 @@ void run(const DumpRequest& asked) {
   if (request.summary) return print_summary(request, network, batch);
   if (!request.diff.empty()) return print_changes(request, network);
   if (request.stage == "ir" || request.stage == "rewritten") {
-    const ir::Module rewritten = runtime::rewritten_module(network, batch);  // which judges the plugins
+    const ir::Module rewritten = runtime::rewritten_module(network, batch);  // checks the plugins
     const ir::Module module = request.stage == "ir" ? runtime::original_module(network, batch) : rewritten;
     return page(!request.no_pager, [&] { print_module(module, request); });
   }
@@ -414,8 +421,8 @@ void run(const DumpRequest& asked) {
 }  // namespace
 
 Command dump_command() {
-  return make_command<DumpRequest>("dump", "the network as text, at a stage of its way to a training step",
-                                   declare, run);
+  return make_command<DumpRequest>("dump", "print the network as text, at a stage of compilation", declare,
+                                   run);
 }
 
 }  // namespace rewire::cli

@@ -6,11 +6,11 @@
 namespace rewire::cli {
 namespace {
 
-constexpr const char* kRecorded = "; for --resume: what the run began with";
+constexpr const char* kRecorded = "; with --resume the run's own";
 
 void declare_device(EngineRequest& request, Options& options, const std::string& recorded) {
   options.choice("--device", request.device, {"cpu", "cuda"},
-                 "where the network is computed (cpu" + recorded + "); gpu is cuda", {{"gpu", "cuda"}});
+                 "the device that computes (cpu" + recorded + "); gpu means cuda", {{"gpu", "cuda"}});
 }
 
 }  // namespace
@@ -22,22 +22,22 @@ void declare_device(EngineRequest& request, Options& options) {
 void declare_engine(EngineRequest& request, Options& options, bool of_run) {
   const std::string recorded = of_run ? kRecorded : "";
   declare_device(request, options, recorded);
-  options.choice("--engine", request.engine, runtime::engine_names(),
-                 "on the CPU: compiled, or op by op in double precision (jit" + recorded + ")");
+  options.choice(
+      "--engine", request.engine, runtime::engine_names(),
+      "on the CPU: jit compiles, evaluator computes op by op in double precision (jit" + recorded + ")");
 }
 
 void declare_overrides(std::vector<std::string>& overrides, Options& options) {
   options
-      .list(
-          "--override-kernel", overrides,
-          "NAME=FILE: CUDA C++ in place of the kernel that dump --stage cuda --kernel NAME prints; it keeps "
-          "its name, arguments and launch; repeatable")
+      .list("--override-kernel", overrides,
+            "NAME=FILE: CUDA C++ that replaces the kernel that dump --stage cuda --kernel NAME prints, with "
+            "the same name, arguments and launch; repeatable")
       .takes(Values::named_file, {".cu"});
 }
 
 std::string engine_of(const EngineRequest& request, const std::string& recorded) {
   if (request.device == "cuda" && !request.engine.empty())
-    user_error("--engine {} is of the CPU: drop it, or --device cuda", request.engine);
+    user_error("--engine {} runs on the CPU: drop it or --device cuda", request.engine);
   std::string name = request.engine;
   if (request.device == "cuda") name = runtime::kCudaEngine;
   const bool goes_on = request.device.empty() || recorded != runtime::kCudaEngine;

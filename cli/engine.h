@@ -1,4 +1,4 @@
-// --device and --engine: what computes a command's network.
+// --device and --engine: where and how a command's network is computed.
 #pragma once
 
 #include <string>
@@ -9,18 +9,18 @@
 namespace rewire::cli {
 
 struct EngineRequest {
-  std::string device, engine;  // "": not said
+  std::string device, engine;  // "": not given
 };
-/// Both options. `of_run`: a run that goes on has chosen before.
+/// Declares both options. `of_run`: a resumed run has chosen before.
 void declare_engine(EngineRequest& request, Options& options, bool of_run = false);
-/// --device alone, for a command that always compiles.
+/// Declares --device alone, for a command that always compiles.
 void declare_device(EngineRequest& request, Options& options);
 
-/// --override-kernel, for what an engine of --device cuda computes with.
+/// Declares --override-kernel, for kernels of --device cuda.
 void declare_overrides(std::vector<std::string>& overrides, Options& options);
 
-/// The name for runtime::make_engine; `recorded` is that of a run's beginning, if it has begun. UserError for
-/// an engine that is not of the device, and where this machine lacks what the device needs.
+/// Returns the name for runtime::make_engine. `recorded` is the engine that a resumed run began with. Throws
+/// UserError if the engine does not belong to the device, or if this machine lacks what the device needs.
 std::string engine_of(const EngineRequest& request, const std::string& recorded = "");
 
 }  // namespace rewire::cli

@@ -1,4 +1,4 @@
-// rewire eval: how good a run is, or a file of weights, on the test images.
+// rewire eval: evaluates a run, or a file of weights, on the test images.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,42 +36,42 @@ void declare(EvalRequest& request, Options& options) {
   runtime::NetworkRequest& network = request.trained.network;
   options
       .text("RUN", network.model,
-            "a run folder; or with --weights a recipe (.toml), a module (.rir) or a name of the zoo",
+            "a run folder; with --weights also a recipe (.toml), a module (.rir) or a zoo model",
             Options::Need::required)
       .takes(Values::trained);
   options
       .text("--weights", request.trained.weights,
-            "safetensors to evaluate instead of the run's last checkpoint")
+            "a safetensors file to evaluate instead of the run's last checkpoint")
       .takes(Values::file, {".safetensors"});
   options
       .text("--checkpoint", request.trained.checkpoint,
-            "of the run: best, last or a checkpoint's name (0003-00002811); without it the last")
+            "best, last or the name of a checkpoint of the run (0003-00002811); the last by default")
       .takes(Values::checkpoint);
-  options.flag("--ema", request.trained.averages,
-               "the moving averages of the run's weights (train.ema) instead of them");
+  options.flag("--ema", request.trained.averages, "use the moving averages of the run's weights (train.ema)");
   options.integer(
       "--epoch", request.epoch, 0,
-      "as the plugins that are on in this epoch leave the network (of a run: the last it trained in)");
+      "evaluate with the plugins that are on in this epoch; by default the last epoch that a run trained");
   options
-      .list("--set", network.settings, "section.key=value: sets or overrides a key of the recipe; repeatable")
+      .list("--set", network.settings, "section.key=value: set or override a key of the recipe; repeatable")
       .takes(Values::setting);
   options
       .list("--plugin", network.plugins,
-            "NAME:key=value,...: replaces the recipe's plugins; none clears them; repeatable")
+            "NAME:key=value,...: replace the recipe's plugins; none clears them; repeatable")
       .takes(Values::plugin);
   declare_plugin_path(network.plugin_path, options);
   declare_trust(network.trust, options);
   declare_other_strategy(network.other_strategy, options);
   declare_engine(request.engine, options);
   options.flag("--json", request.json, "print an object");
-  options.example("rewire eval runs/fashion_vit-none-s0", "the last checkpoint of a run on its test images");
+  options.example("rewire eval runs/fashion_vit-none-s0",
+                  "evaluate the last checkpoint of a run on its test images");
   options.example("rewire eval runs/fashion_vit-none-s0 --checkpoint best --ema",
-                  "the best one, by the moving averages of its weights");
+                  "evaluate the best one, with the moving averages of its weights");
   options.example("rewire eval examples/recipes/fashion_vit.toml --weights w.safetensors",
-                  "weights from elsewhere");
+                  "evaluate weights from another source");
 }
 
-/// Of a run whose folder keeps no copy of its plugins: they may be others by now.
+/// Warns about plugins that were rebuilt since the run, if the run folder keeps no copy of them.
 void warn_of_other_builds(const std::vector<runtime::PluginBuild>& then,
                           const std::vector<runtime::PluginBuild>& now, const std::string& run) {
   const auto [before, after] = std::ranges::mismatch(then, now);
@@ -79,7 +79,7 @@ void warn_of_other_builds(const std::vector<runtime::PluginBuild>& then,
   runtime::write_log(
       runtime::LogLevel::warning,
       fmt::format("plugin '{}' was rebuilt since the run ({}), and {} keeps no copy of it: the "
-                  "numbers may not be the run's",
+                  "numbers may differ from the run's",
                   after->name, runtime::difference_of_builds(*before, after->sha256), run));
 }
 
@@ -107,7 +107,7 @@ void run(const EvalRequest& request) {
   if (origin && origin->classes.empty() != data.source().class_names().empty()) {
     runtime::write_log(
         runtime::LogLevel::info,
-        fmt::format("{}: classes are compared by label alone: {} names none", data.source().name(),
+        fmt::format("{}: classes are compared by label only: {} has no class names", data.source().name(),
                     origin->classes.empty() ? "the file of weights" : "the data set"));
   }
   data.log_left_out();
@@ -120,7 +120,7 @@ void run(const EvalRequest& request) {
   runtime::make_choices(module, {"eval"}, tuner);
   const std::unique_ptr<runtime::Loader> loader = data.load();
   const std::unique_ptr<runtime::Engine> engine =
-      runtime::make_engine(engine_name, module, static_cast<int>(recipe.train.threads), tuner.record());
+      runtime::make_engine(engine_name, module, {static_cast<int>(recipe.train.threads), tuner.record()});
   runtime::start_state(*engine, module, weights, static_cast<std::uint64_t>(recipe.seed));
   engine->prepare("eval");
   runtime::log_compiled(*engine);
@@ -149,7 +149,7 @@ void run(const EvalRequest& request) {
 }  // namespace
 
 Command eval_command() {
-  return make_command<EvalRequest>("eval", "how good a run is, or a file of weights, on the test images",
+  return make_command<EvalRequest>("eval", "evaluate a run, or a file of weights, on the test images",
                                    declare, run, "a smaller batch (--set eval.batch=N)");
 }
 

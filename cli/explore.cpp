@@ -1,16 +1,17 @@
-// rewire explore: one page about a network and its training step.
+// rewire explore: writes a page about a network and its training step.
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
-#include "cli/explored.h"
 #include "cli/json.h"
 #include "cli/log.h"
 #include "cli/network.h"
 #include "cli/program.h"
+#include "cli/progress.h"
 #include "cli/streams.h"
 #include "codegen/cuda/emit.h"
 #include "ir/error.h"
 #include "runtime/io/files.h"
+#include "runtime/network/explored.h"
 #include "runtime/page/page.h"
 
 namespace rewire::cli {
@@ -18,7 +19,7 @@ namespace {
 
 struct ExploreRequest {
   runtime::NetworkRequest network;
-  ExploreOptions options;
+  runtime::ExploreOptions options;
   std::string output;
   bool json = false;
 };
@@ -28,25 +29,27 @@ void declare(ExploreRequest& request, Options& options) {
   options.text("--output", request.output, "the HTML file to write; - is stdout")
       .takes(Values::file, {".html"});
   options.choice("--arch", request.options.arch, codegen::cuda::architecture_names(),
-                 "the GPU whose CUDA C++ stands beside the CPU's code; none is needed");
-  options.flag("--ptx", request.options.ptx, "also the PTX of that CUDA C++, by NVRTC");
+                 "also show the CUDA C++ for this GPU beside the CPU's code; no GPU is needed");
+  options.flag("--ptx", request.options.ptx, "also show the PTX of that CUDA C++, by NVRTC");
   options.flag(
       "--profile", request.options.profile,
-      "also how long each launch takes on this CPU, and what it reaches of a copy's bandwidth and of "
-      "the multiply-adds, timed now");
+      "also time each launch on this CPU, and show its share of the bandwidth of a copy and of the rate of "
+      "multiply-adds");
   options.flag("--json", request.json, "print the page's data instead of writing the page");
   options.example("rewire explore vit_tiny_28 --output page.html",
-                  "formulas, IR, passes and kernels on a page");
-  options.example("rewire explore vit_tiny_28 --profile --output page.html", "with the time of each launch");
+                  "write formulas, IR, passes and kernels to a page");
+  options.example("rewire explore vit_tiny_28 --profile --output page.html",
+                  "also show the time of each launch");
 }
 
 void run(const ExploreRequest& request) {
   if (request.output.empty() && !request.json)
-    user_error("explore: --output FILE is needed, the page to write; or --json, which prints its data");
+    user_error("explore: give --output FILE, the page to write, or --json, which prints its data");
   if (!request.output.empty() && request.output != "-")
     check_output(request.output, files_of(request.network));
   MovingLine progress(!logs_info());
-  const nlohmann::ordered_json data = explored(request.network, request.options, progress);
+  const nlohmann::ordered_json data = runtime::explored(
+      request.network, request.options, [&](const std::string& stage) { progress.moving(stage, true); });
   progress.clear();
   if (request.json) return print_json(data, 1);
   const std::string page = runtime::make_page(runtime::explorer_files(), request.network.model, data);
@@ -58,8 +61,8 @@ void run(const ExploreRequest& request) {
 }  // namespace
 
 Command explore_command() {
-  return make_command<ExploreRequest>(
-      "explore", "a network as one page for a browser: passes, kernels, memory", declare, run);
+  return make_command<ExploreRequest>("explore", "write a page about a network: passes, kernels, memory",
+                                      declare, run);
 }
 
 }  // namespace rewire::cli

@@ -1,4 +1,5 @@
-// rewire features: what a network makes of images, as files; of patches also a picture of their principal components.
+// rewire features: writes a network's features of images to files, and draws the principal components of
+// patches.
 #include <fmt/format.h>
 
 #include "cli/backbone.h"
@@ -25,26 +26,27 @@ struct FeaturesRequest {
 
 void declare(FeaturesRequest& request, Options& options) {
   declare_features(request.features, options, "--kind");
-  options.text("--output", request.output, "the .npy file that the features go to")
+  options.text("--output", request.output, "the .npy file to write the features to")
       .takes(Values::file, {".npy"});
-  options.text("--labels", request.labels, "the .npy file that the images' labels go to")
+  options.text("--labels", request.labels, "the .npy file to write the images' labels to")
       .takes(Values::file, {".npy"});
-  options.choice("--split", request.split, {"train", "test"}, "which images of the data, in their order");
-  options.integer("--images", request.images, 0, "the first so many; 0: all, of a picture 16");
+  options.choice("--split", request.split, {"train", "test"}, "the split to take images from, in order");
+  options.integer("--images", request.images, 0,
+                  "number of images, from the first; 0: all, or 16 for a picture alone");
   options
       .text("--input", request.input,
-            ".npy: images, f32 [images, channels, height, width], instead of the data's")
+            ".npy: images, f32 [images, channels, height, width], to use instead of the data's")
       .takes(Values::file, {".npy"});
   options
       .text("--pca", request.pca,
-            "a .png file: images beside their patches, coloured by the three largest principal components "
-            "(with --kind tokens or keys)")
+            "a .png file to draw: images beside their patches, coloured by the three largest principal "
+            "components (with --kind tokens or keys)")
       .takes(Values::file, {".png"});
   options.flag("--json", request.json, "print an object");
   options.example("rewire features runs/fashion_vit-none-s0 --output f.npy --labels y.npy",
-                  "the class token of every test image, and its label");
+                  "write the class token of every test image, and its label");
   options.example("rewire features runs/fashion_vit-none-s0 --kind keys --pca page.png",
-                  "patches coloured by their keys");
+                  "draw patches coloured by their keys");
 }
 
 runtime::HostTensor tensor_of(std::vector<float> numbers, ir::Shape shape) {
@@ -61,15 +63,15 @@ struct Taken {
 
 Taken of_file(const FeaturesRequest& request, runtime::Backbone& backbone) {
   if (!request.labels.empty() || request.images != 0)
-    user_error("features: {} is of the data's images: drop it, or --input {}",
+    user_error("features: {} works only for the data's images: drop it or --input {}",
                request.labels.empty() ? "--images" : "--labels", request.input);
   const runtime::GivenTensor given = runtime::read_given(request.input);
   const ir::TensorType& type = given.tensor.type();
   ir::Shape image = type.shape;
   if (!image.empty()) image.erase(image.begin());
   if (type.dtype != ir::DType::f32 || image != backbone.image())
-    user_error("{}: it is {}; the network takes images f32 {}, any number of them", request.input,
-               to_string(type), ir::to_string(backbone.image()));
+    user_error("{}: it is {}; the network takes any number of images f32 {}", request.input, to_string(type),
+               ir::to_string(backbone.image()));
   const runtime::HostTensor features = backbone.features(given.tensor);
   const auto rows = features.as<float>(), pixels = given.tensor.as<float>();
   return {type.shape.front(), {rows.begin(), rows.end()}, {pixels.begin(), pixels.end()}, {}};
@@ -87,7 +89,7 @@ Taken of_data(const FeaturesRequest& request, runtime::Backbone& backbone) {
 
 void run(const FeaturesRequest& request) {
   if (request.output.empty() && request.pca.empty())
-    user_error("features: say where they go: --output FILE.npy, or --pca FILE.png");
+    user_error("features: give a file to write: --output FILE.npy or --pca FILE.png");
   const std::vector<std::string> read = {request.features.backbone.trained.network.model,
                                          request.features.backbone.trained.weights, request.input};
   const std::vector<std::pair<std::string, std::string>> outputs = {
@@ -128,8 +130,9 @@ void run(const FeaturesRequest& request) {
 }  // namespace
 
 Command features_command() {
-  return make_command<FeaturesRequest>("features", "what a network makes of images, as .npy or as a picture",
-                                       declare, run, "fewer --images");
+  return make_command<FeaturesRequest>("features",
+                                       "write a network's features of images, as .npy or a picture", declare,
+                                       run, "fewer --images");
 }
 
 }  // namespace rewire::cli

@@ -1,4 +1,4 @@
-// Where the process ends too early, little can be relied on: no allocation, no stdio, no locks.
+// Handles a process that ends too early. This code uses no allocation, no stdio and no locks.
 #include "cli/finish.h"
 
 #include <signal.h>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::array kCrashes = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
-/// The process whose main is at work; 0: none. A child that was forked from it ends as it likes.
+/// The process whose main() is running; 0: none. A child forked from it is not guarded.
 std::atomic<pid_t> guarded{0};
 std::array<struct sigaction, kCrashes.size()> before{};
 
@@ -34,17 +34,16 @@ bool at_work() {
   __builtin_unreachable();
 }
 
-/// One write, so that it is one line.
+/// Writes all words at once, so that they stay one line.
 void say(std::initializer_list<const char*> words) {
   std::array<char, 512> line{};
   for (const char* word : words) std::strncat(line.data(), word, line.size() - std::strlen(line.data()) - 1);
   static_cast<void>(!::write(STDERR_FILENO, line.data(), std::strlen(line.data())));
 }
 
-constexpr const char* kUnfinished =
-    " before the command was done: nothing that it was to do can be relied on\n";
+constexpr const char* kUnfinished = " before the command was done: do not rely on its results\n";
 
-/// For exit and quick_exit.
+/// Runs at exit() and quick_exit().
 void refuse_exit() {
   if (!at_work()) return;
   const char* plugin = runtime::PluginAtWork::name();
@@ -76,8 +75,7 @@ void on_crash(int signal) {
   }
   if (at_work() && runtime::PluginAtWork::any()) {
     say({"rewire: ", crash_text(signal),
-         ", where a plugin's code had run before: `rewire plugin test` tells whether the fault is the "
-         "plugin's\n"});
+         " after a plugin's code had run: `rewire plugin test` shows whether the plugin is at fault\n"});
   }
   for (std::size_t i = 0; i < kCrashes.size(); ++i) {
     if (kCrashes[i] == signal) ::sigaction(signal, &before[i], nullptr);
@@ -85,10 +83,10 @@ void on_crash(int signal) {
   ::raise(signal);
 }
 
-/// What is registered last is called first. No more of a plugin's code is run once main has returned: what
-/// its destructors do could change what the command has ended with.
+/// Ends the process before plugins' destructors run after main(): they could change the outcome of the
+/// command. It is registered last and so called first.
 void end_before_plugins(int code, void*) {
-#ifndef REWIRE_SANITIZED  // whose reports come later
+#ifndef REWIRE_SANITIZED  // the sanitizer reports later
   if (!runtime::PluginAtWork::any()) return;
   std::fflush(nullptr);
   end(code);
@@ -97,7 +95,7 @@ void end_before_plugins(int code, void*) {
 #endif
 }
 
-/// A stack of its own: what has overflowed the main one can still be told.
+/// Uses a separate stack, so that an overflow of the main stack can be reported.
 void listen_for_crashes() {
   static std::array<char, 1 << 16> space;
   stack_t stack{};
@@ -125,7 +123,7 @@ FinishGuard::~FinishGuard() {
   ::on_exit(end_before_plugins, nullptr);
 }
 
-/// What libraries call by the name of _exit comes here first: the program's symbols come before libc's.
+/// Libraries that call _exit get here, as the program's symbols come before libc's.
 static void exit_now(int code) {
   if (code == 0) refuse_exit();
   end(code);

@@ -1,4 +1,4 @@
-// rewire grad: the loss of one batch, and its gradient by every weight.
+// rewire grad: computes the loss of one batch and its gradient for every weight.
 #include <fmt/format.h>
 
 #include "cli/commands.h"
@@ -24,16 +24,17 @@ struct GradRequest {
 void declare(GradRequest& request, Options& options) {
   declare_network(request.network, options);
   declare_program(request.program, options, "images, f32 [batch, channels, height, width]");
-  options.text("--labels", request.program.labels, ".npy: classes, i64 [batch]; --input label=FILE")
+  options
+      .text("--labels", request.program.labels, ".npy: classes, i64 [batch]; the same as --input label=FILE")
       .takes(Values::file, {".npy"});
   options
-      .text("--output", request.output, "the safetensors file that the gradients go to",
+      .text("--output", request.output, "the safetensors file to write the gradients to",
             Options::Need::required)
       .takes(Values::file, {".safetensors"});
   options.flag("--json", request.json, "print {\"loss\": ...}");
   options.example(
       "rewire grad vit_tiny_28 --weights w.safetensors --input x.npy --labels y.npy --output g.safetensors",
-      "the gradient of each weight; the loss on stdout");
+      "write the gradient of each weight and print the loss");
 }
 
 void run(const GradRequest& request) {
@@ -64,8 +65,8 @@ void run(const GradRequest& request) {
 }  // namespace
 
 Command grad_command() {
-  return make_command<GradRequest>("grad", "the loss of a batch and its gradient by every weight", declare,
-                                   run, "fewer images in --input");
+  return make_command<GradRequest>("grad", "compute the loss of a batch and its gradient for every weight",
+                                   declare, run, "fewer images in --input");
 }
 
 }  // namespace rewire::cli

@@ -8,14 +8,14 @@
 namespace rewire::cli {
 namespace {
 
-constexpr std::size_t kLongestChoices = 20;  // that stand in place of a value's name
-constexpr std::size_t kLeft = 24;            // columns of the options' names, blanks around them included
+constexpr std::size_t kLongestChoices = 20;  // characters that replace a value's name
+constexpr std::size_t kLeft = 24;            // columns of option names, with the blanks around them
 
 std::size_t columns(std::string_view text) {
   return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
-/// "LEVEL" of "--log-level".
+/// Returns "LEVEL" for "--log-level".
 std::string upper(std::string_view word) {
   std::string name;
   word.remove_prefix(word.rfind('-') + 1);
@@ -56,7 +56,7 @@ std::string joined_choices(const OptionInfo& option) {
   return fmt::format("{}", fmt::join(option.choices, "|"));
 }
 
-/// The doc says of each choice what it is.
+/// Returns whether the doc explains each choice.
 bool choices_are_told(const OptionInfo& option) {
   return std::ranges::all_of(option.choices, [&](const std::string& choice) {
     const std::size_t at = option.doc.find(choice);
@@ -78,7 +78,7 @@ std::string rows_of(const Declaration& declaration, bool arguments) {
   return text;
 }
 
-/// A command line in lines of 80 columns, as a shell takes it.
+/// Breaks a command line into lines of 80 columns, as a shell reads it.
 std::string example_line(const std::string& line) {
   std::string text = wrapped(line, kPageWidth - 2, 6);
   for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 3) text.insert(at, " \\");
@@ -175,9 +175,9 @@ std::string list_of(const std::vector<Command>& commands) {
 std::string help_of_all(const std::vector<Command>& commands) {
   return fmt::format(
       "Rewire {}: a compiler for residual connections\n\nUsage: rewire COMMAND [OPTIONS]\n\nCommands:\n{}"
-      "\nMODEL is a recipe (.toml), a module (.rir) or a name of the zoo (rewire models).\n"
-      "rewire COMMAND --help explains a command, rewire help TOPIC what many have in\n"
-      "common (rewire help lists the topics); rewire --version prints the version.\n",
+      "\nMODEL is a recipe (.toml), a module (.rir) or a zoo model (rewire models).\n"
+      "rewire COMMAND --help explains a command, rewire help TOPIC a topic. rewire help\n"
+      "lists the topics; rewire --version prints the version.\n",
       REWIRE_VERSION, list_of(commands));
 }
 

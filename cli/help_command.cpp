@@ -1,12 +1,12 @@
-// rewire help: topics, commands and keys of recipes, each a page.
+// rewire help: prints a page about a topic, a command or a key of a recipe.
 #include <algorithm>
 
 #include "cli/commands.h"
 #include "cli/help.h"
-#include "cli/key_docs.h"
 #include "cli/streams.h"
 #include "cli/topics.h"
 #include "ir/error.h"
+#include "runtime/recipe/key_info.h"
 
 namespace rewire::cli {
 namespace {
@@ -15,7 +15,7 @@ struct HelpRequest {
   std::vector<std::string> words;
 };
 
-/// What can be asked for, keys apart.
+/// Returns the topics and commands.
 std::vector<Offer> subjects() {
   std::vector<Offer> offers;
   for (Topic& topic : topics()) offers.push_back({std::move(topic.name), std::move(topic.doc)});
@@ -26,12 +26,13 @@ std::vector<Offer> subjects() {
 void declare(HelpRequest& request, Options& options) {
   options
       .texts("SUBJECT", request.words,
-             "a topic, a command, a recipe's key, or its section with a point behind it",
+             "a topic, a command, a key of a recipe, or a section with a dot at the end",
              Options::Need::optional)
       .takes(subjects);
-  options.example("rewire help", "the topics");
-  options.example("rewire help recipes", "what a recipe is, and its keys");
-  options.example("rewire help train.batch", "one key; train. with a point: those of [train]");
+  options.example("rewire help", "list the topics");
+  options.example("rewire help recipes", "explain recipes and list their keys");
+  options.example("rewire help train.batch",
+                  "explain one key; rewire help train. explains all keys of [train]");
 }
 
 bool print_command(std::vector<std::string> words) {
@@ -69,7 +70,7 @@ void run(const HelpRequest& request) {
   for (const std::string& word : request.words) whole += (whole.empty() ? "" : " ") + word;
   std::vector<std::string> known;
   for (Offer& offer : subjects()) known.push_back(std::move(offer.word));
-  for (KeyDoc& key : key_docs({})) known.push_back(std::move(key.path));
+  for (runtime::KeyInfo& key : runtime::key_infos({})) known.push_back(std::move(key.path));
   user_error("help: there is no topic, command or key '{}'{}; rewire help lists the topics", whole,
              did_you_mean(whole, known));
 }
@@ -77,7 +78,7 @@ void run(const HelpRequest& request) {
 }  // namespace
 
 Command help_command() {
-  return make_command<HelpRequest>("help", "a topic, a command or a recipe's key explained", declare, run);
+  return make_command<HelpRequest>("help", "explain a topic, a command or a key of a recipe", declare, run);
 }
 
 }  // namespace rewire::cli

@@ -1,4 +1,4 @@
-// rewire init: a model's fresh weights, as its plugins leave them.
+// rewire init: writes a model's initial weights, as its plugins leave them.
 #include "cli/commands.h"
 #include "cli/network.h"
 #include "cli/program.h"
@@ -18,7 +18,7 @@ void declare(InitRequest& request, Options& options) {
   options.text("--output", request.output, "the safetensors file to write", Options::Need::required)
       .takes(Values::file, {".safetensors"});
   options.example("rewire init vit_tiny_28 --set seed=1 --output w.safetensors",
-                  "the weights that a run with this seed begins with");
+                  "write the weights that a run with this seed begins with");
 }
 
 void run(const InitRequest& request) {

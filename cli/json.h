@@ -1,4 +1,4 @@
-// How commands print JSON.
+// Prints JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,11 +7,11 @@
 
 namespace rewire::cli {
 
-/// `text`, JSON of UTF-8, with what a terminal does not show as itself escaped as JSON escapes it: such
-/// characters stand in strings alone.
+/// Escapes, in JSON's way, characters that a terminal does not show as they are. `text` is JSON in UTF-8;
+/// such characters occur only in its strings.
 std::string escaped_json(std::string_view text);
 
-/// On stdout. Text that is no UTF-8 (a path may be anything) is printed with replacement characters.
+/// Prints to stdout. Text that is not UTF-8 (a path may be anything) gets replacement characters.
 inline void print_json(const nlohmann::ordered_json& value, int indent = 2) {
   write_stdout(
       escaped_json(value.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace)) + "\n");

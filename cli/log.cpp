@@ -10,7 +10,7 @@ namespace {
 
 using TerminalSink = spdlog::sinks::ansicolor_stderr_sink_mt;
 
-/// Begins a line of its own, below none that moves.
+/// Clears the moving progress line before it writes.
 class LineSink final : public TerminalSink {
  public:
   void log(const spdlog::details::log_msg& message) override {

@@ -1,5 +1,5 @@
-// Where the log goes: lines on stderr, "rewire: warning: …". Results go to stdout and never through the log.
-// What is logged goes through runtime/device/log.h.
+// Sets up the log: lines on stderr, "rewire: warning: …". Results go to stdout and never through the log.
+// runtime/device/log.h writes to it.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace rewire::cli {
 
-/// From the most to the least talkative: debug, info, warning, error, off.
+/// Returns the levels from most to least verbose: debug, info, warning, error, off.
 std::vector<std::string> log_level_names();
-/// Lines below this level are dropped.
+/// Sets up the log to drop lines below this level.
 void set_up_log(std::string_view level);
-/// Whether info is logged: without it, progress is not shown either.
+/// Returns whether info is logged. If not, progress is not shown either.
 bool logs_info();
 
 }  // namespace rewire::cli

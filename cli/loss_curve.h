@@ -1,4 +1,4 @@
-// The loss of a run so far as one line of text: a curve of a few columns.
+// The loss of a run so far as a one-line curve of a few columns.
 #pragma once
 
 #include <cstddef>
@@ -8,16 +8,17 @@
 
 namespace rewire::cli {
 
-/// Whether the terminal's locale is of UTF-8, by LC_ALL, LC_CTYPE and LANG.
+/// Returns whether the terminal's locale uses UTF-8, by LC_ALL, LC_CTYPE and LANG.
 bool locale_is_utf8();
 
-/// Holds means over equal numbers of steps, however many there are.
+/// Holds means over equal numbers of steps, for any number of steps.
 class LossCurve {
  public:
-  /// A loss that is not finite is left out.
+  /// Adds a step's loss; ignores one that is not finite.
   void add(double loss);
-  /// At most `columns` characters, each the mean of as many steps but the last: high is the largest loss of them, low the
-  /// smallest. Blocks of an eighth to a whole one in UTF-8, else ASCII. "" before there are two columns' worth.
+  /// Returns at most `columns` characters, each a mean of equally many steps, except the last. The largest
+  /// loss is high, the smallest low. Uses blocks of an eighth to a whole one in UTF-8, else ASCII. Returns
+  /// "" if there are fewer than two columns.
   std::string text(std::size_t columns, bool utf8) const;
 
  private:

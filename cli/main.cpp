@@ -1,6 +1,6 @@
-// The program: arguments in, an exit code out. 0: done. 2: what the user can mend (UserError, OutOfMemory).
-// 1: the answer is no (RuntimeFailure), or a fault of Rewire (InternalError). 128 + n: stopped by signal n,
-// its work saved; for SIGPIPE: stdout's reader has gone.
+// The program: takes arguments and returns an exit code. 0: done. 2: an error that the user can fix
+// (UserError, OutOfMemory). 1: the answer is no (RuntimeFailure), or a fault of Rewire (InternalError).
+// 128 + n: stopped by signal n with its work saved; for SIGPIPE: the reader of stdout has gone.
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -27,12 +27,12 @@ using rewire::cli::kBadRequest;
 using rewire::cli::kFailure;
 using rewire::cli::kStopped;
 
-/// With the lines that the message has by design.
+/// Prints a message that may have several lines.
 void complain_lines(std::string_view message) {
   rewire::cli::write_stderr(fmt::format("rewire: {}\n", message));
 }
 
-/// Without its middle, where a name or path in it is long: the cause stands at the end.
+/// Removes the middle of a long message: the cause is at its end.
 std::string shortened(const std::string& message) {
   constexpr std::size_t kMost = 1900, kEnd = 400;
   if (message.size() <= kMost) return message;
@@ -45,7 +45,7 @@ void complain(std::string_view message) {
   complain_lines(shortened(rewire::visible(message)));
 }
 
-/// A reader who has seen enough (`rewire dump … | head`) is told nothing, as by other tools.
+/// Prints nothing if the reader has gone (`rewire dump … | head`), like other tools.
 int stdout_failure(int error) {
   if (error == EPIPE) return kStopped + SIGPIPE;
   complain(fmt::format("cannot write to stdout: {}", std::strerror(error)));
@@ -55,8 +55,8 @@ int stdout_failure(int error) {
 int internal_failure(std::string_view message) {
   complain_lines(fmt::format("internal error: {}", message));
   complain(
-      "this is a fault of Rewire: please report it with this command line and what "
-      "`rewire dump MODEL --stage ir` prints for the same MODEL, --set and --plugin");
+      "this is a bug in Rewire: please report it with this command line and the output of "
+      "`rewire dump MODEL --stage ir` for the same MODEL, --set and --plugin");
   return kFailure;
 }
 
@@ -98,12 +98,12 @@ int main(int argc, char** argv) {
   rewire::cli::hold_standard_streams();
   const rewire::cli::FinishGuard guard;
   rewire::cli::share_one_heap_if_limited();
-  // A limit on file sizes and a reader that has gone are errors of the write.
+  // A limit on file sizes or a reader that has gone makes the write fail.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   try {
     return answer(argc, argv);
-  } catch (const std::bad_alloc&) {  // of the message
+  } catch (const std::bad_alloc&) {  // while it makes the message
     std::fputs("rewire: out of memory\n", stderr);
     return kBadRequest;
   }

@@ -12,7 +12,7 @@
 namespace rewire::cli {
 namespace {
 
-/// Text that roff prints as it is: a hyphen is one that can be copied, and no line begins a request.
+/// Escapes text so that roff prints it unchanged: hyphens can be copied, and no line is a request.
 std::string roff(std::string_view text) {
   std::string result;
   bool begins = true;
@@ -64,7 +64,7 @@ std::string tagged(const std::string& tag, std::string_view text) {
   return ".TP\n" + tag + '\n' + roff(text) + '\n';
 }
 
-/// Lines as they are.
+/// Returns a block whose lines roff keeps.
 std::string example_block(std::string_view text) {
   return ".EX\n" + roff(text) + (text.ends_with('\n') ? ".EE\n" : "\n.EE\n");
 }
@@ -80,7 +80,7 @@ std::string rows(const Declaration& declaration, bool arguments) {
   return text;
 }
 
-/// The page of a topic without its first line, which names it.
+/// Returns the page of a topic without its first line, the title.
 std::string body_of(const std::string& topic) {
   const std::string page = topic_page(topic);
   return page.substr(page.find_first_not_of('\n', page.find('\n')));
@@ -112,8 +112,8 @@ std::string man_page_of_all(const std::vector<Command>& commands) {
       "A network is a small IR. A plugin rewrites it where a block's branch joins the residual stream. "
       "Gradients,\n"
       "optimizer and fused kernels follow from the rewritten IR, for the CPU and for GPUs.\n.PP\n" +
-      bold("rewire COMMAND --help") + " explains a command, " + bold("rewire help TOPIC") +
-      " what is common to many, and " + bold("rewire help KEY") + " a key of a recipe.\n.SH COMMANDS\n";
+      bold("rewire COMMAND --help") + " explains a command, " + bold("rewire help TOPIC") + " a topic, and " +
+      bold("rewire help KEY") + " a key of a recipe.\n.SH COMMANDS\n";
   for (const Command& command : commands) page += tagged(bold(man_name(command)) + "(1)", command.doc);
   page += ".SH TOPICS\n";
   for (const Topic& topic : topics()) page += tagged(bold("rewire help " + topic.name), topic.doc);

@@ -1,4 +1,4 @@
-// Manual pages (section 1) in roff, from what the commands declare.
+// Manual pages (section 1) in roff, from the commands' declarations.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace rewire::cli {
 
-/// "rewire-data-info"
+/// Returns "rewire-data-info".
 std::string man_name(const Command& command);
-/// The page of a command.
+/// Returns a command's page.
 std::string man_page(const Command& command, const Declaration& declaration);
-/// rewire(1): every command, exit codes, the environment.
+/// Returns rewire(1): every command, exit codes, the environment.
 std::string man_page_of_all(const std::vector<Command>& commands);
 
 }  // namespace rewire::cli

@@ -1,4 +1,4 @@
-// rewire man: manual pages, as man and groff read them.
+// rewire man: prints or writes manual pages for man and groff.
 #include <algorithm>
 #include <filesystem>
 
@@ -20,13 +20,14 @@ struct ManRequest {
 
 void declare(ManRequest& request, Options& options) {
   options
-      .texts("COMMAND", request.words, "the command whose page is printed; without it rewire(1)",
+      .texts("COMMAND", request.words, "the command whose page is printed; rewire(1) by default",
              Options::Need::optional)
       .takes([] { return offers_of(commands()); });
   options.text("--output", request.output, "a folder that every page is written to, as rewire-COMMAND.1")
       .takes(Values::folder);
-  options.example("rewire man dump", "read a page, at a terminal; elsewhere it is printed as groff reads it");
-  options.example("rewire man --output ~/.local/share/man/man1", "so that man rewire-dump finds it");
+  options.example("rewire man dump", "read a page on a terminal; elsewhere print its groff source");
+  options.example("rewire man --output ~/.local/share/man/man1",
+                  "write all pages, so that man rewire-dump finds its page");
 }
 
 void write_all(const std::vector<Command>& all, const std::string& folder) {
@@ -67,7 +68,7 @@ void run(const ManRequest& request) {
 }  // namespace
 
 Command man_command() {
-  return make_command<ManRequest>("man", "a command's manual page, or all of them as files", declare, run);
+  return make_command<ManRequest>("man", "print a command's manual page, or write all of them", declare, run);
 }
 
 }  // namespace rewire::cli

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kLead = "out of memory: try ";
 
-/// Nothing is allocated where it is read.
+/// Text that can be read without allocating.
 std::array<char, 256> said_at_end = {"out of memory"};
 std::atomic_flag ended;
 
@@ -42,7 +42,7 @@ void on_exhausted() {
 
 std::terminate_handler terminate_otherwise = nullptr;
 
-/// What must not throw has met it: a destructor that ends a library's session.
+/// Handles bad_alloc in code that must not throw, such as a destructor that ends a library's session.
 void on_terminate() {
   if (const std::exception_ptr thrown = std::current_exception()) {
     try {
@@ -50,7 +50,7 @@ void on_terminate() {
     } catch (const std::bad_alloc&) {
       end_in_one_line();
     } catch (...) {
-      // Told by the handler that was there before.
+      // The previous handler reports it.
     }
   }
   terminate_otherwise();

@@ -1,16 +1,15 @@
-// rewire models: the zoo, and what each model costs in weights and multiply-adds, with plugins if any are
-// asked for.
+// rewire models: lists the zoo, with the weights and multiply-adds of each model and of given plugins.
 #include "models/model.h"
 
 #include <fmt/ranges.h>
 
 #include "cli/commands.h"
 #include "cli/json.h"
-#include "cli/model_cost.h"
 #include "cli/network.h"
 #include "cli/streams.h"
 #include "ir/error.h"
 #include "runtime/device/log.h"
+#include "runtime/measure/model_cost.h"
 
 namespace rewire::cli {
 namespace {
@@ -21,26 +20,24 @@ struct ModelsRequest {
 };
 
 void declare(ModelsRequest& request, Options& options) {
-  options
-      .list("--set", request.settings,
-            "model.key=value: another option, of the models that have it; repeatable")
+  options.list("--set", request.settings, "model.key=value: set a key of the models that have it; repeatable")
       .takes(Values::setting, {"model"});
-  options.list("--plugin", request.plugins, "NAME:key=value,...: counts what it adds too; repeatable")
+  options.list("--plugin", request.plugins, "NAME:key=value,...: also count what it adds; repeatable")
       .takes(Values::plugin);
   declare_plugin_path(request.plugin_path, options);
   options.flag("--json", request.json, "print a list of objects");
-  options.example("rewire models", "names, weights and multiply-adds");
-  options.example("rewire models --set model.classes=10", "with another head");
+  options.example("rewire models", "list names, weights and multiply-adds");
+  options.example("rewire models --set model.classes=10", "list them with another head");
 }
 
 struct ModelRow {
   const models::Model* model;
-  ModelCost cost;
+  runtime::ModelCost cost;
 };
 
 ModelRow row_of(const ModelsRequest& request, const models::Model& model) {
   return {&model,
-          cost_of(runtime::rewritten_module(
+          runtime::cost_of(runtime::rewritten_module(
               runtime::resolve_network({model.name, request.settings, request.plugins, request.plugin_path}),
               1))};
 }
@@ -80,7 +77,7 @@ void print_table(const std::vector<ModelRow>& rows) {
 
 void run(const ModelsRequest& request) {
   std::vector<ModelRow> rows;  // all of them before the first is printed
-  std::string refused;  // the first refusal: options and plugins need not go with every model, but with one
+  std::string refused;         // the first refusal: settings and plugins must fit one model, not all
   for (const models::Model* model : models::models()) {
     if (model->values.empty() && !model->family->variants.empty()) continue;
     try {
@@ -99,7 +96,7 @@ void run(const ModelsRequest& request) {
 }  // namespace
 
 Command models_command() {
-  return make_command<ModelsRequest>("models", "the models that have a name", declare, run);
+  return make_command<ModelsRequest>("models", "list the models of the zoo", declare, run);
 }
 
 }  // namespace rewire::cli

@@ -4,8 +4,7 @@ namespace rewire::cli {
 
 void declare_plugin_path(std::vector<std::string>& plugin_path, Options& options) {
   options
-      .list("--plugin-path", plugin_path,
-            "a folder to look for plugins in, before the usual ones; repeatable")
+      .list("--plugin-path", plugin_path, "a folder to search for plugins before the usual ones; repeatable")
       .takes(Values::folder);
 }
 
@@ -17,22 +16,22 @@ void declare_trust(bool& trust, Options& options) {
 void declare_other_strategy(bool& other, Options& options) {
   options.flag(
       "--other-strategy", other,
-      "take weights of a network with other plugins, or other values of them, where their names fit");
+      "accept weights of a network with other plugins or other values of them, if their names match");
 }
 
 void declare_network(runtime::NetworkRequest& request, Options& options, Options::Need model) {
-  options.text("MODEL", request.model, "a recipe (.toml), a module (.rir) or a name of the zoo", model)
+  options.text("MODEL", request.model, "a recipe (.toml), a module (.rir) or a zoo model", model)
       .takes(Values::model);
   declare_changes(request, options);
 }
 
 void declare_changes(runtime::NetworkRequest& request, Options& options) {
   options
-      .list("--set", request.settings, "section.key=value: sets or overrides a key of the recipe; repeatable")
+      .list("--set", request.settings, "section.key=value: set or override a key of the recipe; repeatable")
       .takes(Values::setting);
   options
       .list("--plugin", request.plugins,
-            "NAME:key=value,...: replaces the recipe's plugins; none clears them; repeatable")
+            "NAME:key=value,...: replace the recipe's plugins; none clears them; repeatable")
       .takes(Values::plugin);
   declare_plugin_path(request.plugin_path, options);
   declare_trust(request.trust, options);

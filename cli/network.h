@@ -1,4 +1,4 @@
-// --set, --plugin, --plugin-path and --trust: the options that say which network a command is about.
+// --set, --plugin, --plugin-path and --trust: the options that define a command's network.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace rewire::cli {
 
 void declare_network(runtime::NetworkRequest& request, Options& options,
                      Options::Need model = Options::Need::required);
-/// All of them but MODEL.
+/// Declares all of these options but MODEL.
 void declare_changes(runtime::NetworkRequest& request, Options& options);
 void declare_plugin_path(std::vector<std::string>& plugin_path, Options& options);
 void declare_trust(bool& trust, Options& options);

@@ -32,7 +32,7 @@ bool is_in_path(const std::string& program) {
   return false;
 }
 
-/// A command for sh; "": none.
+/// Returns a command for sh; "" if there is no pager.
 std::string pager_command() {
   for (const char* name : {"REWIRE_PAGER", "PAGER"}) {
     if (const char* command = std::getenv(name)) return command;
@@ -40,14 +40,14 @@ std::string pager_command() {
   return is_in_path("less") ? "less" : "";
 }
 
-/// stdout, lent to a pager.
+/// Sends stdout through a pager.
 class LentOutput {
  public:
   explicit LentOutput(const std::string& command) {
     std::fflush(stdout);
     std::array<int, 2> pipe{};
     if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return;
-    // It shows colours, stays out of the way of what fits on a screen, and leaves what it showed.
+    // less then shows colours, ends at once if the text fits on a screen, and leaves the text there.
     ::setenv("LESS", "FRX", 0);
     posix_spawn_file_actions_t actions;
     ::posix_spawn_file_actions_init(&actions);
@@ -70,14 +70,14 @@ class LentOutput {
       ::dup2(pipe[1], STDOUT_FILENO);
       struct sigaction ignore{};
       ignore.sa_handler = SIG_IGN;
-      ::sigaction(SIGINT, &ignore, &interrupt_);  // which is the pager's while it runs
+      ::sigaction(SIGINT, &ignore, &interrupt_);  // Ctrl-C is for the pager while it runs
     }
     ::close(pipe[1]);
   }
   LentOutput(const LentOutput&) = delete;
   LentOutput& operator=(const LentOutput&) = delete;
 
-  /// Waits until the pager is left. False where there was none to run.
+  /// Waits for the end of the pager. Returns false if it could not run.
   bool give_back() {
     if (pager_ <= 0) return false;
     std::fflush(stdout);
@@ -99,7 +99,7 @@ class LentOutput {
   struct sigaction interrupt_{};
 };
 
-/// False where the command could not be run.
+/// Returns false if the command could not run.
 bool print_to(const std::string& command, const std::function<void()>& print) {
   LentOutput lent(command);
   try {

@@ -1,17 +1,18 @@
-// Long output on a terminal, a screen at a time.
+// Shows long output on a terminal one screen at a time.
 #pragma once
 
 #include <functional>
 
 namespace rewire::cli {
 
-/// What `print` writes to stdout; where that is a terminal and `wanted`, through $REWIRE_PAGER, else $PAGER, else less
-/// where there is one, which shows what fits on a screen as it is. A pager that is left early ends `print`, and no more; where it cannot be run,
-/// `print` is called again without.
+/// Writes the output of `print` to stdout. If that is a terminal and `wanted` is set, it goes through
+/// $REWIRE_PAGER, else $PAGER, else less if it is installed, which prints output that fits on a screen
+/// directly. Leaving a pager early ends `print` and nothing else. If the pager cannot run, `print` is called
+/// again without it.
 void page(bool wanted, const std::function<void()>& print);
 
-/// What `print_roff` writes to stdout, a manual page's source; where that is a terminal through man(1), which shows it, or
-/// where there is no man what `print_plain` writes, a screen at a time.
+/// Writes the output of `print_roff`, a manual page's source, to stdout. On a terminal man(1) shows it;
+/// without man the output of `print_plain` is shown one screen at a time.
 void page_through_man(const std::function<void()>& print_roff, const std::function<void()>& print_plain);
 
 }  // namespace rewire::cli

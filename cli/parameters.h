@@ -1,4 +1,4 @@
-// How `info` commands print what a plugin, a source of images, an objective and the like can be told.
+// Prints parameters of plugins, sources of images, objectives and others for `info` commands.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,9 +7,9 @@
 
 namespace rewire::cli {
 
-/// Two lines: name, type, default and range; what it does.
+/// Prints two lines: name, type, default and range; then the doc.
 void print_parameter(const ir::ParameterInfo& parameter);
-/// {"name", "type", "default", "range", "doc"}
+/// Returns {"name", "type", "default", "range", "doc"}.
 nlohmann::ordered_json parameter_json(const ir::ParameterInfo& parameter);
 
 }  // namespace rewire::cli

@@ -1,4 +1,4 @@
-// The command line: which command, and its options. The one file that knows CLI11.
+// Parses the command line: the command and its options. Only this file uses CLI11.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -11,16 +11,16 @@
 #include "cli/command.h"
 #include "cli/complete.h"
 #include "cli/help.h"
-#include "cli/key_docs.h"
 #include "cli/log.h"
 #include "cli/memory.h"
 #include "cli/streams.h"
 #include "ir/error.h"
+#include "runtime/recipe/key_info.h"
 
 namespace rewire::cli {
 namespace {
 
-/// Of any integer: what is counted with it is then far from overflow.
+/// The upper limit of integer options, so that counts stay far from overflow.
 constexpr std::int64_t kMostWhole = 1'000'000'000;
 
 /// The options that every command has.
@@ -45,8 +45,8 @@ bool stands_at_front(const std::string& name, const std::vector<std::string>& ar
   return space == std::string::npos || (arguments.size() > 1 && arguments[1] == name.substr(space + 1));
 }
 
-/// `rewire plugin nwe`: a command that has further ones takes no argument. `rewire data`: a word that is none
-/// without them.
+/// Refuses an unknown second word (`rewire plugin nwe`): a command of a family takes no argument. Refuses a
+/// missing one too (`rewire data`), if the first word is no command.
 void refuse_unknown_second_word(const std::vector<Command>& commands,
                                 const std::vector<std::string>& arguments, bool is_command) {
   std::vector<std::string> names, seconds;
@@ -57,13 +57,14 @@ void refuse_unknown_second_word(const std::vector<Command>& commands,
   if (names.empty()) return;
   if (arguments.size() < 2 || arguments[1].starts_with('-')) {
     if (is_command) return;
-    user_error("'{}' wants a second word: there are {}", arguments[0], fmt::join(names, ", "));
+    user_error("'{}' needs a second word: there are {}", arguments[0], fmt::join(names, ", "));
   }
   user_error("unknown command '{} {}'{}; there are {}", arguments[0], arguments[1],
              did_you_mean(arguments[1], seconds), fmt::join(names, ", "));
 }
 
-/// What to say of an unknown option: " (did you mean --set optimizer.lr=0.1?)" for --lr=0.1. "" where no key is named so.
+/// Returns a hint for an unknown option: " (did you mean --set optimizer.lr=0.1?)" for --lr=0.1; "" if no
+/// key has this name.
 std::string settings_meant(std::string_view option) {
   constexpr std::size_t kMostNamed = 3;
   const std::size_t equals = std::min(option.find('='), option.size());
@@ -71,7 +72,7 @@ std::string settings_meant(std::string_view option) {
                          value = option.substr(std::min(equals + 1, option.size()));
   if (!name.starts_with("--")) return "";
   std::vector<std::string> settings;
-  for (const KeyDoc& key : keys_named(name.substr(2))) {
+  for (const runtime::KeyInfo& key : runtime::keys_named(name.substr(2))) {
     if (settings.size() < kMostNamed) settings.push_back(fmt::format("--set {}={}", key.path, value));
   }
   return settings.empty() ? "" : fmt::format(" (did you mean {}?)", fmt::join(settings, " or "));
@@ -81,7 +82,7 @@ bool asks_for_help(const std::string& argument) {
   return argument == "--help" || argument == "-h";
 }
 
-/// UserError where there is none.
+/// Removes the command from `arguments`. Throws UserError if there is none.
 const Command& take_command(const std::vector<Command>& commands, std::vector<std::string>& arguments) {
   const std::vector<std::string> given = arguments;
   const Command* best = find_command(commands, arguments);
@@ -90,7 +91,7 @@ const Command& take_command(const std::vector<Command>& commands, std::vector<st
     std::vector<std::string> names;
     for (const Command& command : commands) names.push_back(command.name);
     if (given.front().starts_with('-')) {
-      user_error("'{}' stands before the command: write rewire COMMAND {} (rewire --help lists the commands)",
+      user_error("'{}' comes before the command: write rewire COMMAND {} (rewire --help lists the commands)",
                  given.front(), given.front());
     }
     user_error("unknown command '{}'{}; rewire --help lists the commands", given.front(),
@@ -186,7 +187,7 @@ OptionInfo& Options::integer(const std::string& name, std::int64_t& target, std:
     const char* const end = value.data() + value.size();
     const auto read = std::from_chars(value.data() + (value.starts_with('+') ? 1 : 0), end, number);
     if (read.ptr != end || read.ec == std::errc::invalid_argument)
-      return fmt::format("'{}' is no integer", value);
+      return fmt::format("'{}' is not an integer", value);
     if (read.ec == std::errc::result_out_of_range)
       number = std::numeric_limits<std::int64_t>::max() * (value.starts_with('-') ? -1 : 1);
     if (number < minimum) return fmt::format("{} is out of range: it must be at least {}", value, minimum);
@@ -209,7 +210,7 @@ OptionInfo& Options::number(const std::string& name, double& target, double mini
   const auto check = [minimum](const std::string& value) {
     double number = 0;
     if (!CLI::detail::lexical_cast(value, number) || !std::isfinite(number))
-      return fmt::format("'{}' is no number", value);
+      return fmt::format("'{}' is not a number", value);
     if (number < minimum) return fmt::format("{} is out of range: it must be at least {}", value, minimum);
     return std::string();
   };
@@ -238,19 +239,20 @@ class Parser {
     Options options(impl_);
     command.declare(options);
     options.flag("--quiet", common_.quiet, "log errors only");
-    options.choice("--log-level", common_.log_level, log_level_names(), "what goes to the log on stderr");
+    options.choice("--log-level", common_.log_level, log_level_names(),
+                   "the lowest level of messages in the log on stderr");
     impl_.declaration.options.push_back({.name = "--help", .kind = "", .doc = "print this help"});
   }
 
-  /// False if the arguments asked for help.
+  /// Returns false if the arguments ask for help.
   bool parse(std::vector<std::string> arguments) {
-    std::ranges::reverse(arguments);  // as CLI11 wants a vector
+    std::ranges::reverse(arguments);  // the order that CLI11 expects
     try {
       impl_.app.parse(std::move(arguments));
     } catch (const CLI::CallForHelp&) {
       return false;
     } catch (const CLI::ParseError& error) {
-      refuse_leftovers();  // an unknown option explains a missing one better than the other way round
+      refuse_leftovers();  // an unknown option often explains a missing one
       user_error("{}: {}; see rewire {} --help", command_.name, error.what(), command_.name);
     }
     refuse_leftovers();
@@ -285,7 +287,7 @@ class Parser {
 
 void parse_options(const std::string& name, const std::function<void(Options&)>& declare,
                    std::vector<std::string> arguments) {
-  if (std::ranges::any_of(arguments, asks_for_help)) user_error("{}: no place for --help", name);
+  if (std::ranges::any_of(arguments, asks_for_help)) user_error("{}: --help is not possible here", name);
   const Command command{name, "", declare, {}, ""};
   Parser(command).parse(std::move(arguments));
 }

@@ -1,4 +1,4 @@
-// rewire plugin: for those who write a strategy. `new` begins its project, `test` judges the library.
+// rewire plugin: for authors of strategies. `new` writes a project, `test` checks the library.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -21,12 +21,11 @@ struct NewRequest {
 };
 
 void declare_new(NewRequest& request, Options& options) {
-  options.text("NAME", request.name, "the plugin's name, and that of the folder to make",
-               Options::Need::required);
-  options.example("rewire plugin new mine", "a project in the folder mine");
+  options.text("NAME", request.name, "the name of the plugin and of its new folder", Options::Need::required);
+  options.example("rewire plugin new mine", "write a project to the folder mine");
 }
 
-/// Where this binary is installed, or built: find_package finds the SDK there.
+/// Returns the prefix of this installation or build: find_package finds the SDK there.
 std::string own_prefix() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path().string();
 }
@@ -50,15 +49,15 @@ struct TestRequest {
 
 void declare_test(TestRequest& request, Options& options) {
   options
-      .text("FILE", request.file, "the library, with values if wanted: ./build/mine.so:key=value,...",
+      .text("FILE", request.file, "the library, with optional values: ./build/mine.so:key=value,...",
             Options::Need::required)
       .takes(Values::plugin);
   declare_plugin_path(request.plugin_path, options);
-  options.flag("--causal", request.causal, "also hold it to this: no token reads a later one");
+  options.flag("--causal", request.causal, "also check that no token reads a later one");
   options.flag("--json", request.json, "print an object");
-  options.example("rewire plugin test mine/build/mine.so", "every check, on three small networks");
+  options.example("rewire plugin test mine/build/mine.so", "run every check, on three small networks");
   options.example("rewire plugin test mine/build/mine.so:start=0.5 --causal",
-                  "with a value, and one check more");
+                  "run them with a value, and one more check");
 }
 
 std::string_view word(runtime::Verdict verdict) {
@@ -72,7 +71,7 @@ void print_row(const runtime::PluginCheckRow& row) {
 }
 
 void print_object(const runtime::PluginCheck& check) {
-  constexpr std::string_view kVerdicts[] = {"passed", "refused", "failed", "told"};
+  constexpr std::string_view kVerdicts[] = {"passed", "refused", "failed", "remark"};
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const runtime::PluginCheckRow& row : check.rows) {
     rows.push_back({{"check", row.check},
@@ -111,8 +110,8 @@ Command plugin_new_command() {
 }
 
 Command plugin_test_command() {
-  return make_command<TestRequest>("plugin test", "what every strategy must satisfy, on three small networks",
-                                   declare_test, test);
+  return make_command<TestRequest>("plugin test", "check a strategy on three small networks", declare_test,
+                                   test);
 }
 
 }  // namespace rewire::cli

@@ -1,4 +1,4 @@
-// rewire plugins: the residual strategies that are found, and what each can be told.
+// rewire plugins: lists the residual strategies that are found, and the parameters of each.
 #include <fmt/format.h>
 
 #include "cli/commands.h"
@@ -20,8 +20,8 @@ struct PluginsRequest {
 void declare_list(PluginsRequest& request, Options& options) {
   declare_plugin_path(request.plugin_path, options);
   options.flag("--json", request.json, "print a list of objects");
-  options.example("rewire plugins", "what is found, and where");
-  options.example("rewire plugins --plugin-path ./mine/build", "and in a folder of your own");
+  options.example("rewire plugins", "list what is found, and where");
+  options.example("rewire plugins --plugin-path ./mine/build", "also list a folder of your own");
 }
 
 void declare_info(PluginsRequest& request, Options& options) {
@@ -29,7 +29,7 @@ void declare_info(PluginsRequest& request, Options& options) {
       .takes(Values::plugin_name);
   declare_plugin_path(request.plugin_path, options);
   options.flag("--json", request.json, "print an object");
-  options.example("rewire plugins info ./mine/build/mine.so", "what a library says of itself");
+  options.example("rewire plugins info ./mine/build/mine.so", "print a library's doc and parameters");
 }
 
 nlohmann::ordered_json describe(const runtime::PluginInfo& info) {
@@ -74,12 +74,12 @@ void info(const PluginsRequest& request) {
 }  // namespace
 
 Command plugins_command() {
-  return make_command<PluginsRequest>("plugins", "the residual strategies that are found", declare_list,
+  return make_command<PluginsRequest>("plugins", "list the residual strategies that are found", declare_list,
                                       list);
 }
 
 Command plugins_info_command() {
-  return make_command<PluginsRequest>("plugins info", "a strategy's parameters", declare_info, info);
+  return make_command<PluginsRequest>("plugins info", "print a strategy's parameters", declare_info, info);
 }
 
 }  // namespace rewire::cli

@@ -1,4 +1,4 @@
-// rewire probe: how much of the labels a simple classifier finds in a network's features.
+// rewire probe: measures how well a simple classifier finds the labels in a network's features.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -43,37 +43,40 @@ void declare(ProbeRequest& request, Options& options) {
   declare_features(request.features, options, "--features");
   options.choice(
       "--kind", request.kind, {"linear", "knn", "dense"},
-      "a linear layer that is trained; the nearest neighbours' vote; a linear layer of each patch");
-  options.integer("--images", request.images, 0, "training images; 0: all, of dense at most 3000");
-  options.integer("--test-images", request.test_images, 0, "test images; 0: all, of dense at most 1000");
+      "linear: train a linear layer; knn: let the nearest neighbours vote; dense: train a linear layer on "
+      "each patch");
+  options.integer("--images", request.images, 0, "number of training images; 0: all, for dense at most 3000");
+  options.integer("--test-images", request.test_images, 0,
+                  "number of test images; 0: all, for dense at most 1000");
   options.integer(
       "--sets", request.sets, 0,
-      "of linear: so many sets of augmented images beside that of plain ones; one is drawn an epoch");
+      "for linear: number of sets of augmented images besides the plain set; each epoch draws one set");
   options.integer("--epochs", request.training.epochs, 1, "passes over a set");
-  options.integer("--batch", request.training.batch, 1, "images of a step");
-  options.choice("--optimizer", request.training.optimizer, optimizer_names(), "that trains the probe");
-  options.number("--lr", request.training.lr, 0, "its rate, at the top of the schedule");
-  options.number("--weight-decay", request.training.weight_decay, 0, "of the probe's matrix");
-  options.number("--warmup", request.training.warmup, 0, "epochs of growth before half a cosine to 0");
-  options.flag("--norm", request.norm, "a batch norm without weights in front, as MAE's linear probe has it");
-  options.integer("--neighbours", request.neighbours, 1, "of knn");
+  options.integer("--batch", request.training.batch, 1, "images per step");
+  options.choice("--optimizer", request.training.optimizer, optimizer_names(),
+                 "the optimizer that trains the probe");
+  options.number("--lr", request.training.lr, 0, "learning rate at the peak of the schedule");
+  options.number("--weight-decay", request.training.weight_decay, 0, "weight decay of the probe's matrix");
+  options.number("--warmup", request.training.warmup, 0, "warm-up epochs before a cosine decay to 0");
+  options.flag("--norm", request.norm,
+               "put a batch norm without weights before the layer, as in MAE's linear probe");
+  options.integer("--neighbours", request.neighbours, 1, "for knn: number of neighbours that vote");
   options.number("--temperature", request.temperature, 0,
-                 "of knn: a neighbour votes exp(cosine / temperature)");
-  options.text(
-      "--labels", request.labels,
-      "of dense: threshold, made of the images (background, and the image's class where it is brighter); a "
-      ".npy of masks; or a folder of .png masks");
-  options.text("--test-labels", request.test_labels, "of dense: the .npy of the test images' masks")
+                 "for knn: a neighbour votes exp(cosine / temperature)");
+  options.text("--labels", request.labels,
+               "for dense: threshold, masks made from the images (the image's class above --threshold, else "
+               "background); a .npy of masks; or a folder of .png masks");
+  options.text("--test-labels", request.test_labels, "for dense: the .npy of the test images' masks")
       .takes(Values::file, {".npy"});
-  options.number("--threshold", request.threshold, 0, "of --labels threshold: brightness, 0 to 1");
+  options.number("--threshold", request.threshold, 0, "for --labels threshold: brightness, 0 to 1");
   options.choice("--scales", request.scales, {"both", "single", "multi"},
-                 "of dense: the last block, the last four, or a probe of each");
-  options.text("--output", request.output, "a .json file that the numbers go to")
+                 "for dense: single: the last block; multi: the last four; both: a probe of each");
+  options.text("--output", request.output, "a .json file to write the numbers to")
       .takes(Values::file, {".json"});
   options.flag("--json", request.json, "print an object");
-  options.example("rewire probe runs/fashion_vit-none-s0", "a linear layer on the features");
+  options.example("rewire probe runs/fashion_vit-none-s0", "train a linear layer on the features");
   options.example("rewire probe runs/fashion_vit-none-s0 --kind knn --neighbours 10",
-                  "the vote of the ten nearest neighbours");
+                  "let the ten nearest neighbours vote");
 }
 
 runtime::ProbeSet view_of(const runtime::FeatureSet& set, const std::vector<std::int64_t>& labels) {
@@ -98,10 +101,11 @@ Json facts_of(const ProbeRequest& request, const runtime::Backbone& backbone) {
 
 void require_vectors(const runtime::Backbone& backbone, const ProbeRequest& request) {
   if (backbone.facts().patches > 0)
-    user_error("probe: --kind {} takes one vector an image: --features class or mean", request.kind);
+    user_error("probe: --kind {} takes one vector per image: use --features class or mean", request.kind);
   if (backbone.recipe().eval.only_present()) {
-    runtime::write_log(runtime::LogLevel::info,
-                       "eval.classes=present is of evaluations: the probe chooses among all classes");
+    runtime::write_log(
+        runtime::LogLevel::info,
+        "eval.classes=present applies only to evaluations: the probe chooses among all classes");
   }
 }
 
@@ -141,8 +145,7 @@ void add_training(Json& told, const ProbeRequest& request) {
 Json run_linear(const ProbeRequest& request) {
   if (request.sets > 0 && request.images > 0)
     user_error(
-        "probe: augmented images come in an order of their own, of which --images takes none: with --sets, "
-        "set "
+        "probe: --images cannot choose among augmented images, which come in another order: with --sets, set "
         "data.train_fraction or data.train_list");
   runtime::Backbone backbone = open_backbone(request.features);
   require_vectors(backbone, request);
@@ -181,7 +184,7 @@ std::vector<std::int64_t> pixel_labels(const ProbeRequest& request, const runtim
   return runtime::mask_file(trains ? request.labels : request.test_labels, backbone.image(), set.count());
 }
 
-/// A probe of these layers.
+/// Runs a probe of these layers.
 Json run_scale(const ProbeRequest& request, const std::vector<std::string>& layers) {
   FeatureRequest features = request.features;
   features.layers = layers;
@@ -202,7 +205,7 @@ Json run_scale(const ProbeRequest& request, const std::vector<std::string>& laye
   const std::int64_t classes =
       std::max(runtime::pixel_classes(train_labels), runtime::pixel_classes(test_labels));
   if (classes < 2)
-    user_error("probe: all pixels are of one class, which leaves nothing to find: see --labels");
+    user_error("probe: all pixels have the same class, so there is nothing to find: see --labels");
   const runtime::ProbeOutcome outcome = runtime::train_dense_probe(
       view_of(train, train_labels), view_of(test, test_labels), classes, request.norm,
       {facts.rows, facts.columns, backbone.image().at(1), backbone.image().at(2)},
@@ -248,24 +251,25 @@ void print_line(const Json& told) {
   print("{}{} on {} images\n", head, text, told.at("test_images").get<std::int64_t>());
 }
 
-/// What can be refused before any features are computed.
+/// Refuses wrong options before any features are computed.
 void check_request(const ProbeRequest& request) {
   const bool dense = request.kind == "dense", has_masks = request.labels != "threshold";
   if (request.sets > 0 && request.kind != "linear")
-    user_error("probe: --sets is of --kind linear, not of {}", request.kind);
-  if (request.sets > kMostSets) user_error("probe: --sets {}: {} at most", request.sets, kMostSets);
+    user_error("probe: --sets works only with --kind linear, not with {}", request.kind);
+  if (request.sets > kMostSets) user_error("probe: --sets {}: at most {}", request.sets, kMostSets);
   if (request.threshold > 1)
-    user_error("probe: --threshold {}: brightness is 0 to 1, so that no pixel would be brighter",
+    user_error("probe: --threshold {}: brightness is 0 to 1, so no pixel would be brighter",
                request.threshold);
   if (!dense && (has_masks || !request.test_labels.empty()))
-    user_error("probe: --labels and --test-labels are of --kind dense: the others take the images' own");
+    user_error(
+        "probe: --labels and --test-labels work only with --kind dense: the others use the images' labels");
   if (!dense || !has_masks) return;
   for (const std::string& file : {request.labels, request.test_labels}) {
     if (!file.empty() && !std::filesystem::exists(file))
-      user_error("probe: there are no masks at {}; --labels threshold makes them of the images", file);
+      user_error("probe: there are no masks at {}; --labels threshold makes them from the images", file);
   }
   if (request.labels.ends_with(".npy") && request.test_labels.empty())
-    user_error("probe: --labels {} has the masks of the training images; give --test-labels FILE.npy too",
+    user_error("probe: --labels {} has the masks of the training images; also give --test-labels FILE.npy",
                request.labels);
 }
 
@@ -286,7 +290,7 @@ void run(const ProbeRequest& request) {
 }  // namespace
 
 Command probe_command() {
-  return make_command<ProbeRequest>("probe", "what a linear layer or nearest neighbours find in features",
+  return make_command<ProbeRequest>("probe", "classify features by a linear layer or nearest neighbours",
                                     declare, run, "fewer --images");
 }
 

@@ -16,7 +16,8 @@ namespace rewire::cli {
 void declare_program(ProgramRequest& request, Options& options, const std::string& input_doc,
                      Options::Need weights) {
   options
-      .text("--weights", request.weights, "safetensors with every weight of the model and no other", weights)
+      .text("--weights", request.weights, "a safetensors file with every weight of the model and no other",
+            weights)
       .takes(Values::file, {".safetensors"});
   options
       .list("--input", request.inputs,
@@ -38,10 +39,10 @@ runtime::GivenInputs read_inputs(const ProgramRequest& request, const std::vecto
   runtime::GivenInputs given;
   const auto take = [&](const std::string& name, const std::string& file, const std::string& option) {
     if (std::ranges::find(names, name) == names.end()) {
-      user_error("{}: nothing here takes '{}'{}; there is {}", option, name, did_you_mean(name, names),
+      user_error("{}: there is no input '{}'{}; the inputs are {}", option, name, did_you_mean(name, names),
                  fmt::join(names, ", "));
     }
-    if (given.contains(name)) user_error("{}: '{}' has a file already", option, name);
+    if (given.contains(name)) user_error("{}: '{}' already has a file", option, name);
     given.emplace(name, runtime::read_given(file));
   };
   for (const std::string& input : request.inputs) {
@@ -82,14 +83,14 @@ void check_different(const std::vector<std::pair<std::string, std::string>>& out
     for (std::size_t k = 0; k < i; ++k) {
       if (file.empty() || outputs[k].second.empty()) continue;
       if (normal(outputs[k].second) == normal(file))
-        user_error("{} {} is the file of {}: choose another", option, file, outputs[k].first);
+        user_error("{} {} is also the file of {}: choose another", option, file, outputs[k].first);
     }
   }
 }
 
 namespace {
 
-/// Whether a file that is there lies in the folder: what a run is made of is not written over.
+/// Returns whether the file exists and is inside the folder: files of a run are not overwritten.
 bool is_inside(const std::string& file, const std::string& folder) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored) || !std::filesystem::exists(file, ignored))
@@ -99,7 +100,7 @@ bool is_inside(const std::string& file, const std::string& folder) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
-/// The folder of a run that the path is, or lies in; "" where there is none.
+/// Returns the run folder that the path is or is inside; "" if there is none.
 std::string run_around(const std::string& path) {
   std::error_code ignored;
   for (std::filesystem::path folder = std::filesystem::weakly_canonical(path, ignored);
@@ -126,13 +127,13 @@ void check_output(const std::string& output, const std::vector<std::string>& rea
   for (const std::string& file : read) {
     std::error_code missing;
     if (std::filesystem::equivalent(output, file, missing))
-      user_error("{} {} is a file that is read, {}: choose another", option, output, file);
+      user_error("{} {} is also an input, {}: choose another", option, output, file);
   }
 }
 
 void check_output_folder(const std::string& output) {
   if (const std::string run = run_around(output); !run.empty())
-    user_error("--output {} is the folder of the run {}, or lies in it: choose another", output, run);
+    user_error("--output {} is the run folder {} or is inside it: choose another", output, run);
 }
 
 std::vector<std::string> files_of(const runtime::NetworkRequest& network) {
@@ -164,7 +165,8 @@ std::unique_ptr<runtime::Engine> start_engine(const runtime::Network& network, c
                                               const runtime::TensorMap& weights,
                                               const runtime::ChoiceRecord& choices) {
   std::unique_ptr<runtime::Engine> engine = runtime::make_engine(
-      engine_of(request.engine), module, 0, choices, runtime::read_kernel_overrides(request.overrides));
+      engine_of(request.engine), module,
+      {.choices = choices, .overrides = runtime::read_kernel_overrides(request.overrides)});
   runtime::start_state(*engine, module, weights, static_cast<std::uint64_t>(network.recipe.seed));
   return engine;
 }

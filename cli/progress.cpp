@@ -27,7 +27,7 @@ std::size_t terminal_width() {
   return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-/// The first characters, of which each takes a column.
+/// Returns the first characters, each one column wide.
 std::string cut_columns(const std::string& text, std::size_t columns) {
   std::string_view rest = text;
   for (; columns > 0 && !rest.empty(); --columns) rest.remove_prefix(first_character(rest).bytes.size());
@@ -48,7 +48,7 @@ std::string left(const runtime::TrainView& view) {
   return fmt::format("  {} left", clock_text(view.seconds_left));
 }
 
-/// The most that was held at once: of a device's own memory where there is one.
+/// Returns the peak memory: of the device if it has its own, else of the process.
 std::int64_t peak_memory() {
   const std::int64_t device = runtime::cuda::device_memory_peak();
   return device > 0 ? device : runtime::peak_memory_bytes();
@@ -124,7 +124,7 @@ void Progress::started(const runtime::RunFacts& facts) {
                          counted(facts.steps_per_epoch, "step"), dropped,
                          ends_early ? fmt::format(", until step {}", facts.steps) : ""));
   line_.line(facts.position.step == 0 ? fmt::format("training in {}", facts.run)
-                                      : fmt::format("going on in {} after step {} (epoch {})", facts.run,
+                                      : fmt::format("continuing in {} after step {} (epoch {})", facts.run,
                                                     facts.position.step, facts.position.epoch + 1));
 }
 

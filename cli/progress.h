@@ -1,5 +1,5 @@
-// Training as a person sees it on stderr: one line that moves where stderr is a terminal, elsewhere (and with --plain) one
-// for each line of metrics, and one line an epoch everywhere.
+// Shows training on stderr. On a terminal one line moves. Elsewhere, and with --plain, each line of metrics
+// prints one line. Each epoch prints a line in both cases.
 #pragma once
 
 #include <string>
@@ -10,40 +10,40 @@
 
 namespace rewire::cli {
 
-/// "3:07", "1:02:09".
+/// Returns "3:07" or "1:02:09".
 std::string clock_text(double seconds);
 
-/// Lines on stderr, the last of which moves where stderr is a terminal.
+/// Lines on stderr. On a terminal the last one moves.
 class MovingLine {
  public:
-  /// `plain`: none that moves, on a terminal either.
+  /// `plain`: no line moves, even on a terminal.
   explicit MovingLine(bool quiet, bool plain = false);
   ~MovingLine();
   MovingLine(const MovingLine&) = delete;
   MovingLine& operator=(const MovingLine&) = delete;
 
   bool moves() const { return terminal_; }
-  /// One that stays.
+  /// Writes a line that stays.
   void line(const std::string& text);
-  /// In place of the moving line, on a terminal alone; `now`: however short a time after the one before.
+  /// Replaces the moving line, on a terminal only. `now`: also shortly after the previous one.
   void moving(const std::string& text, bool now);
-  /// Whether moving() would write a line that is not `now`: making it may cost more than a step.
+  /// Returns whether moving() would write a line without `now`. Making the text may cost more than a step.
   bool is_due() const;
-  /// The columns that a moving line has.
+  /// Returns the columns of a moving line.
   std::size_t width() const;
-  /// Ends the moving line, so that other text begins on its own.
+  /// Ends the moving line, so that other text begins on a new one.
   void clear();
 
  private:
   bool quiet_, terminal_;
-  double last_ = 0;  // when the moving line was last written
+  double last_ = 0;  // time of the last write of the moving line
 };
 
-/// Whether a process that trains wrote this line by Progress::logged().
+/// Returns whether a training process wrote this line in Progress::logged().
 bool is_step_line(std::string_view line);
 
-/// The moving line of a step in at most `width` columns: what does not fit is left out, the curve first, then memory,
-/// then the rate. `memory`: bytes.
+/// Returns the moving line of a step in at most `width` columns. If it is too long, it omits the curve, then
+/// memory, then the rate. `memory` is in bytes.
 std::string step_line(const runtime::TrainView& view, std::int64_t memory, const LossCurve& curve,
                       std::size_t width, bool utf8);
 

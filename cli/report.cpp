@@ -1,4 +1,4 @@
-// rewire report: one page about training runs.
+// rewire report: writes a page about training runs.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -27,10 +27,10 @@ struct ReportRequest {
 };
 
 void declare(ReportRequest& request, Options& options) {
-  options.texts("RUN", request.runs, "folders of runs, ended or not").takes(Values::run);
+  options.texts("RUN", request.runs, "run folders, finished or not").takes(Values::run);
   options
       .text("--output", request.output,
-            "the HTML file to write; without it report.html in the folder of a single run; - is stdout")
+            "the HTML file to write; for a single run report.html in its folder by default; - is stdout")
       .takes(Values::file, {".html"});
   options
       .text("--csv", request.csv,
@@ -38,9 +38,9 @@ void declare(ReportRequest& request, Options& options) {
       .takes(Values::folder);
   options.flag("--json", request.json, "print the page's data instead of writing the page");
   options.example("rewire report runs/fashion_vit-none-s0 runs/fashion_vit-none-s1 --output page.html",
-                  "two runs side by side");
+                  "show two runs side by side");
   options.example("rewire report runs/fashion_vit-none-s0",
-                  "one, into report.html of its folder; it may be training");
+                  "write report.html into the folder of a run, which may still train");
 }
 
 runtime::FilePlace output_of(const ReportRequest& request) {
@@ -51,7 +51,7 @@ runtime::FilePlace output_of(const ReportRequest& request) {
 
 void write_tables(const ReportRequest& request) {
   if (request.json || !request.output.empty())
-    user_error("report: --csv {} takes the place of {}: ask for one of them", request.csv,
+    user_error("report: --csv {} and {} cannot be combined: drop one", request.csv,
                request.json ? "--json" : "--output");
   const auto tables = runtime::report_csv(runtime::report_json(request.runs));
   runtime::make_folder(request.csv);
@@ -84,8 +84,8 @@ void run(const ReportRequest& request) {
 }  // namespace
 
 Command report_command() {
-  return make_command<ReportRequest>("report", "runs as one page for a browser: curves, figures, recipes",
-                                     declare, run);
+  return make_command<ReportRequest>("report", "write a page about runs: curves, figures, recipes", declare,
+                                     run);
 }
 
 }  // namespace rewire::cli

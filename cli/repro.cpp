@@ -1,4 +1,4 @@
-// rewire repro: a folder that reproduces one kernel or one failure alone; and what is in such a folder, run again.
+// rewire repro: writes a folder that reproduces one kernel or one failure, and runs such a folder again.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,7 +7,6 @@
 
 #include "cli/commands.h"
 #include "cli/json.h"
-#include "cli/lowered.h"
 #include "cli/network.h"
 #include "cli/program.h"
 #include "cli/streams.h"
@@ -15,6 +14,7 @@
 #include "codegen/cuda/emit.h"
 #include "ir/error.h"
 #include "programs/programs.h"
+#include "runtime/network/lowered.h"
 #include "runtime/network/weights.h"
 #include "runtime/recipe/recipe.h"
 #include "runtime/repro/make_case.h"
@@ -28,7 +28,7 @@ namespace rewire::cli {
 namespace {
 
 constexpr std::int64_t kMegabyte = 1000000;
-constexpr std::int64_t kCheckedBatch = 2;  // as verify has it
+constexpr std::int64_t kCheckedBatch = 2;  // the same as in verify
 constexpr int kGpuOfText = 90;
 
 struct ReproRequest {
@@ -42,33 +42,32 @@ struct ReproRequest {
 void declare(ReproRequest& request, Options& options) {
   options
       .text("MODEL", request.network.model,
-            "a recipe, a module, a name of the zoo or the folder of a run; or a folder that repro wrote, "
-            "to run it again",
+            "a recipe, a module, a zoo model or a run folder; or a folder that repro wrote, to run it again",
             Options::Need::required)
       .takes(Values::trained);
   declare_changes(request.network, options);
   options.text("--kernel", request.kernel,
                "the kernel of the training step to cut out, as dump --stage fused names it");
-  options.flag(
-      "--failure", request.failure,
-      "look for what fails: the plugins, compiling, a step that is not finite, the compiled program");
-  options.text("--output", request.output, "the folder to write, a new one or empty").takes(Values::folder);
+  options.flag("--failure", request.failure,
+               "look for a failure: of the plugins, of compiling, in a step that is not finite, of the "
+               "compiled program");
+  options.text("--output", request.output, "the folder to write, new or empty").takes(Values::folder);
   options
       .text("--weights", request.program.weights,
             "with --failure: the weights of the step, a safetensors file")
       .takes(Values::file, {".safetensors"});
   options
       .list("--input", request.program.inputs,
-            "with --failure: NAME=FILE.npy, inputs of the step; random ones without")
+            "with --failure: NAME=FILE.npy, inputs of the step; random by default")
       .takes(Values::named_file, {".npy"});
   options.integer("--most", request.most_megabytes, 0,
-                  "megabytes of a tensor that is stored; a larger one is made from a seed");
+                  "largest tensor to store, in megabytes; a larger one is made from a seed");
   options.flag("--with-plugins", request.with_plugins, "also copy the plugins' libraries into the folder");
-  options.flag("--json", request.json, "of a folder that is run again: print an object");
+  options.flag("--json", request.json, "when a folder is run again: print an object");
   options.example("rewire repro vit_tiny_28 --kernel blocks_1_norm1_rows_64x50x192 --output norm",
-                  "a kernel of the training step, alone");
+                  "cut out a kernel of the training step");
   options.example("rewire repro vit_tiny_28 --plugin orthogonal --failure --output broken",
-                  "whatever fails first");
+                  "write the first failure");
 }
 
 // ---- run again
@@ -109,15 +108,16 @@ void run_again(const ReproRequest& request) {
   request.json ? print_json(outcome_json(outcome)) : print_outcome(outcome);
   if (outcome.passed()) return;
   if (!outcome.message.empty())
-    throw RuntimeFailure(fmt::format("{}: it fails as it did", request.network.model));
+    throw RuntimeFailure(fmt::format("{}: it fails as before", request.network.model));
   const auto wrong = std::ranges::find_if_not(outcome.rows, &runtime::ReproRow::passed);
-  throw RuntimeFailure(fmt::format("{}: {} is not what the evaluator computes (error {:.1e}, above {:.1e})",
-                                   request.network.model, wrong->name, wrong->error, wrong->allowed));
+  throw RuntimeFailure(
+      fmt::format("{}: {} differs from what the evaluator computes (error {:.1e}, above {:.1e})",
+                  request.network.model, wrong->name, wrong->error, wrong->allowed));
 }
 
-// ---- what a program is given
+// ---- inputs of a program
 
-/// Fresh ones of the network, which plugins may have a say in, as far as a program of it has them.
+/// Returns the initial weights of the network and its plugins, as far as the program has them.
 runtime::TensorMap fresh_weights_of(const runtime::Network& network, const ir::Module& program) {
   const ir::Module module = runtime::training_module(network, network.recipe.train.batch);
   runtime::TensorMap weights =
@@ -126,7 +126,7 @@ runtime::TensorMap fresh_weights_of(const runtime::Network& network, const ir::M
   return weights;
 }
 
-/// The first of a run, from the weights of the file or fresh ones.
+/// Returns the first state of a run, from the weights of the file or initial ones.
 runtime::TensorMap state_of_step(const ReproRequest& request, const runtime::Network& network,
                                  const ir::Module& module) {
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
@@ -145,7 +145,7 @@ runtime::TensorMap inputs_of_step(const ReproRequest& request, const runtime::Ne
   for (const ir::Argument& argument : step.arguments) names.push_back(argument.name);
   for (const std::string& given : request.program.inputs) {
     const std::size_t equals = given.find('=');
-    if (equals == std::string::npos) user_error("repro: --input {}: it is NAME=FILE", given);
+    if (equals == std::string::npos) user_error("repro: --input {}: write NAME=FILE", given);
     const std::string name = given.substr(0, equals);
     if (!inputs.contains(name))
       user_error("repro: --input {}: the step has no input '{}'{}", given, name, did_you_mean(name, names));
@@ -156,7 +156,7 @@ runtime::TensorMap inputs_of_step(const ReproRequest& request, const runtime::Ne
   return inputs;
 }
 
-// ---- what is written
+// ---- writing
 
 std::vector<runtime::ReproPlugin> plugins_of(const std::vector<runtime::PluginHandle>& plugins) {
   std::vector<runtime::ReproPlugin> list;
@@ -167,20 +167,20 @@ std::vector<runtime::ReproPlugin> plugins_of(const std::vector<runtime::PluginHa
   return list;
 }
 
-/// Without the folders of files: where they stood is nobody else's business.
+/// Removes the folders from a file's path: other people need not know them.
 std::string without_folders(const std::string& text, char previous = '\0') {
   const std::size_t begin = previous == '\0' ? 0 : std::min(text.find(previous) + 1, text.size());
   const std::size_t slash = text.rfind('/');
   return slash == std::string::npos || slash < begin ? text : text.substr(0, begin) + text.substr(slash + 1);
 }
 
-/// NAME:KEY=VALUE,... of which NAME may be a path.
+/// Removes the folders from NAME in NAME:KEY=VALUE,...
 std::string plugin_without_folders(const std::string& text) {
   const std::size_t colon = std::min(text.find(':'), text.size());
   return without_folders(text.substr(0, colon)) + text.substr(colon);
 }
 
-/// MODEL as the command line has it.
+/// Returns MODEL, settings and plugins as on the command line, without folders.
 std::string command_of(const runtime::NetworkRequest& network) {
   std::string text = without_folders(network.run.empty() ? network.model : network.run);
   for (const std::string& setting : network.settings) text += " --set " + without_folders(setting, '=');
@@ -203,17 +203,18 @@ void write(const ReproRequest& request, runtime::ReproCase made,
   const std::string command = runtime::replay_command(made, request.output, request.with_plugins);
   runtime::write_case(request.output, std::move(made), request.most_megabytes * kMegabyte, libraries);
   print("{}\n", subject);
-  if (!same_code) print("note: cut out alone, it is compiled to other code than in the whole program\n");
+  if (!same_code) print("note: on its own it compiles to other code than in the whole program\n");
   print("run it again: {}\n", command);
 }
 
-/// The CUDA C++ of the kernel of this name, where the step has one as it is cut for a GPU.
+/// Returns the CUDA C++ of the kernel of this name; "" if the step has none when it is compiled for a GPU.
 std::string cuda_text(const ir::Module& module, const std::string& kernel) {
   const runtime::ChoiceOptions choices{{}, false};
   const codegen::cuda::DeviceTarget gpu = codegen::cuda::device_target(kGpuOfText);
   ir::PassContext context;
-  const codegen::Target target = gpu_target(gpu, choices);
-  for (const codegen::Launch& launch : lower_step(module, target, choices, context).program.launches) {
+  const codegen::Target target = runtime::gpu_target(gpu, choices);
+  for (const codegen::Launch& launch :
+       runtime::lower_step(module, target, choices, context).program.launches) {
     const auto* one = std::get_if<codegen::KernelLaunch>(&launch);
     if (one != nullptr && one->kernel.name == kernel) return codegen::cuda::emit(*one, kernel, gpu).text;
   }
@@ -224,10 +225,10 @@ void write_kernel(const ReproRequest& request) {
   const runtime::Network network = runtime::resolve_network(request.network);
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
   const ir::Module module =
-      step_module(network, runtime::training_module(network, network.recipe.train.batch));
+      runtime::step_module(network, runtime::training_module(network, network.recipe.train.batch));
   runtime::ChoiceRecord choices;
   ir::PassContext context;
-  const codegen::Compiled compiled = lower_step(module, {}, {{}, false}, context, &choices);
+  const codegen::Compiled compiled = runtime::lower_step(module, {}, {{}, false}, context, &choices);
   const runtime::TensorMap weights = fresh_weights_of(network, module);
   runtime::ReproCase made = runtime::kernel_case(
       compiled, request.kernel, runtime::random_arguments(module, module.functions.front(), seed),
@@ -240,7 +241,7 @@ void write_kernel(const ReproRequest& request) {
 
 // ---- failures
 
-/// The plugins of the command line, or of the recipe.
+/// Returns the plugins of the command line, or else of the recipe.
 std::vector<runtime::PluginSpec> wanted_plugins(const runtime::NetworkRequest& network) {
   std::vector<runtime::PluginSpec> specs;
   if (network.plugins.empty() && network.model.ends_with(".toml"))
@@ -251,7 +252,7 @@ std::vector<runtime::PluginSpec> wanted_plugins(const runtime::NetworkRequest& n
   return specs;
 }
 
-/// Where plugins are refused: the network without them, and they. False where it is something else that fails.
+/// If plugins are refused, writes them and the network without them. Returns false if they are accepted.
 bool write_refusal(const ReproRequest& request) {
   const std::vector<runtime::PluginSpec> specs = wanted_plugins(request.network);
   if (specs.empty()) return false;
@@ -308,7 +309,7 @@ bool write_non_finite(const ReproRequest& request, const runtime::Network& netwo
   return true;
 }
 
-/// As verify judges; then the first kernel that is wrong by itself, else the whole gradient program.
+/// Compares as verify does. Writes the first kernel that is wrong by itself, else the whole gradient program.
 bool write_difference(const ReproRequest& request, const runtime::Network& network) {
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
   ir::Module module = runtime::training_module(network, kCheckedBatch);
@@ -322,7 +323,7 @@ bool write_difference(const ReproRequest& request, const runtime::Network& netwo
   const runtime::TensorMap inputs = runtime::random_arguments(module, module.functions.front(), seed);
   runtime::TensorMap state = runtime::perturbed_tensors(module, weights, seed);
   ir::PassContext context;
-  const codegen::Compiled compiled = lower_step(module, {}, {{}, false}, context);
+  const codegen::Compiled compiled = runtime::lower_step(module, {}, {{}, false}, context);
   if (std::optional<runtime::ReproCase> wrong = runtime::wrong_kernel(compiled, inputs, state)) {
     write(request, std::move(*wrong), network.plugins, seed);
     return true;
@@ -347,15 +348,15 @@ void write_failure(const ReproRequest& request) {
     if (write_refusal(request)) return;
     throw;
   }
-  // A run has its own step, by the length of its epochs.
+  // A run has its own step, which depends on the length of its epochs.
   if (!request.network.run.empty() && write_non_finite_of_run(request, *network)) return;
   const ir::Module module =
-      step_module(*network, runtime::training_module(*network, network->recipe.train.batch));
+      runtime::step_module(*network, runtime::training_module(*network, network->recipe.train.batch));
   if (write_compile_failure(request, *network, module)) return;
   if (request.network.run.empty() && write_non_finite(request, *network, module)) return;
   if (write_difference(request, *network)) return;
   print(
-      "nothing fails: the plugins' rewrites, compiling, one step, and the compiled program against the "
+      "nothing fails in the plugins' rewrites, compiling, one step, and the compiled program against the "
       "evaluator\n");
 }
 
@@ -368,20 +369,20 @@ void run(const ReproRequest& asked) {
   if (!writes) {
     if (is_folder && runtime::is_case(model)) return run_again(request);
     user_error(
-        "repro: {} is no folder that repro wrote; to write one: --kernel NAME or --failure, and --output "
-        "FOLDER",
+        "repro: {} is not a folder that repro wrote; to write one, give --kernel NAME or --failure, and "
+        "--output FOLDER",
         model);
   }
   if (!request.kernel.empty() && request.failure)
-    user_error("repro: --kernel and --failure are two things; give one");
-  if (request.output.empty()) user_error("repro: --output FOLDER is needed, the folder to write");
+    user_error("repro: --kernel and --failure cannot be combined: drop one");
+  if (request.output.empty()) user_error("repro: give --output FOLDER, the folder to write");
   check_output_folder(request.output);
   runtime::require_free(request.output);
   if (!request.failure && (!request.program.weights.empty() || !request.program.inputs.empty()))
-    user_error("repro: --weights and --input are of --failure: drop them, or --kernel");
+    user_error("repro: --weights and --input work only with --failure: drop them or --kernel");
   if (is_folder) {
     if (request.failure && (!request.program.weights.empty() || !request.program.inputs.empty()))
-      user_error("repro: {} is a run, with weights and data of its own: drop --weights and --input", model);
+      user_error("repro: {} is a run with its own weights and data: drop --weights and --input", model);
     request.network = runtime::request_of_run(request.network, runtime::RunFolder::open(model));
   }
   request.failure ? write_failure(request) : write_kernel(request);
@@ -390,7 +391,7 @@ void run(const ReproRequest& asked) {
 }  // namespace
 
 Command repro_command() {
-  return make_command<ReproRequest>("repro", "a folder that reproduces a kernel or a failure, or runs one",
+  return make_command<ReproRequest>("repro", "write or run a folder that reproduces a kernel or a failure",
                                     declare, run);
 }
 

@@ -1,10 +1,9 @@
-// rewire sources, transforms, objectives, optimizers, schedules: what there is of each; `info` of these and of
-// models: what one can be told.
+// rewire sources, transforms, objectives, optimizers, schedules: lists each family. `info` of these and of
+// models prints the keys of one resident.
 #include <fmt/format.h>
 
 #include "cli/commands.h"
 #include "cli/json.h"
-#include "cli/model_cost.h"
 #include "cli/parameters.h"
 #include "cli/streams.h"
 #include "models/model.h"
@@ -13,16 +12,19 @@
 #include "programs/schedule.h"
 #include "runtime/data/catalog/sources.h"
 #include "runtime/data/vision/transform.h"
+#include "runtime/measure/model_cost.h"
 
 namespace rewire::cli {
 namespace {
 
-/// The lists that recipes choose from: the command, the section of their keys, and what selects one.
+/// The lists that recipes choose from: the command, the section of their keys, and the key that selects one.
 struct Models {
   static constexpr std::string_view kCommand = "models", kSection = "model";
   static auto rows() { return models::models(); }
   static const auto& find(std::string_view name) { return models::find_model(name); }
-  static ModelCost cost(std::string_view name) { return cost_of(models::build({std::string(name)}, 1)); }
+  static runtime::ModelCost cost(std::string_view name) {
+    return runtime::cost_of(models::build({std::string(name)}, 1));
+  }
 };
 struct Sources {
   static constexpr std::string_view kCommand = "sources", kSection = "data", kKey = "data.format";
@@ -83,7 +85,7 @@ void info(const InfoRequest<List>& request) {
   object["parameters"] = nlohmann::ordered_json::array();
   if (!request.json) print("{}: {}\n", row.name, row.doc);
   if constexpr (requires { List::cost(request.name); }) {
-    const ModelCost cost = List::cost(request.name);
+    const runtime::ModelCost cost = List::cost(request.name);
     object["weights"] = cost.parameters;
     object["gmacs"] = cost.gmacs;
     if (!request.json)
@@ -104,7 +106,7 @@ Command list_command(const char* doc) {
       std::string(List::kCommand), doc,
       [](ListRequest<List>& request, Options& options) {
         options.flag("--json", request.json, "print a list of objects");
-        options.example(fmt::format("rewire {}", List::kCommand), "their names, and a line on each");
+        options.example(fmt::format("rewire {}", List::kCommand), "list their names and docs");
       },
       list<List>);
 }
@@ -113,16 +115,16 @@ template <class List>
 Command info_command() {
   return make_command<InfoRequest<List>>(
       fmt::format("{} info", List::kCommand),
-      fmt::format("the keys of [{}] that one of them has", List::kSection),
+      fmt::format("print the keys of [{}] that one of them has", List::kSection),
       [](InfoRequest<List>& request, Options& options) {
         options
-            .text("NAME", request.name, fmt::format("one of `rewire {}`", List::kCommand),
+            .text("NAME", request.name, fmt::format("a name that `rewire {}` lists", List::kCommand),
                   Options::Need::required)
             .takes([] { return offers_of(List::rows()); });
         options.flag("--json", request.json, "print an object");
         const std::string name(List::rows().front()->name);
         options.example(fmt::format("rewire {} info {}", List::kCommand, name),
-                        fmt::format("the keys of {}, with their defaults", name));
+                        fmt::format("print the keys of {} with their defaults", name));
       },
       info<List>);
 }
@@ -134,15 +136,15 @@ Command models_info_command() {
 }
 
 std::vector<Command> resident_commands() {
-  return {list_command<Sources>("where images can come from"),
+  return {list_command<Sources>("list the formats that data can have"),
           info_command<Sources>(),
-          list_command<Transforms>("what can be done to images, in this order"),
+          list_command<Transforms>("list the transforms of images, in the order they apply"),
           info_command<Transforms>(),
-          list_command<Objectives>("what a network can be trained for"),
+          list_command<Objectives>("list what a network can be trained for"),
           info_command<Objectives>(),
-          list_command<Optimizers>("how weights can move"),
+          list_command<Optimizers>("list the optimizers"),
           info_command<Optimizers>(),
-          list_command<Schedules>("how the learning rate can go"),
+          list_command<Schedules>("list the schedules of the learning rate"),
           info_command<Schedules>()};
 }
 

@@ -1,4 +1,4 @@
-// rewire run: forward, files in, files out; with --tap also what joins give.
+// rewire run: computes the network forward, from files to files; --tap also writes the results of joins.
 #include <memory>
 
 #include "cli/commands.h"
@@ -25,29 +25,29 @@ struct RunRequest {
 void declare(RunRequest& request, Options& options) {
   options
       .text("MODEL", request.network.model,
-            "a run folder; or with --weights a recipe (.toml), a module (.rir) or a name of the zoo",
+            "a run folder; with --weights also a recipe (.toml), a module (.rir) or a zoo model",
             Options::Need::required)
       .takes(Values::trained);
   options
       .text("--checkpoint", request.checkpoint,
-            "of the run: best, last or a checkpoint's name; without it the last")
+            "best, last or the name of a checkpoint of the run; the last by default")
       .takes(Values::checkpoint);
-  options.flag("--ema", request.averages, "the moving averages of the run's weights (train.ema)");
+  options.flag("--ema", request.averages, "use the moving averages of the run's weights (train.ema)");
   declare_changes(request.network, options);
   declare_program(request.program, options, "images, f32 [batch, channels, height, width]",
                   Options::Need::optional);
-  options.text("--output", request.output, "the .npy file that the logits go to", Options::Need::required)
+  options.text("--output", request.output, "the .npy file to write the logits to", Options::Need::required)
       .takes(Values::file, {".npy"});
   options.list("--tap", request.taps,
-               "a join's name or a pattern, blocks.3.attn or 'blocks.*.mlp': what it gives goes to "
-               "OUTPUT.NAME.npy, or with NAME=FILE to that; repeatable");
+               "a join's name or a pattern, blocks.3.attn or 'blocks.*.mlp': write its result to "
+               "OUTPUT.NAME.npy, or with NAME=FILE to FILE; repeatable");
   options.example("rewire run runs/fashion_vit-none-s0 --input x.npy --output y.npy",
-                  "what a run says of a batch, its logits");
+                  "compute the logits of a batch with a run's weights");
   options.example("rewire run vit_tiny_28 --weights w.safetensors --input x.npy --output y.npy",
-                  "the same with weights from elsewhere");
+                  "compute them with weights from another source");
   options.example(
       "rewire run vit_tiny_28 --weights w.safetensors --input x.npy --output y.npy --tap 'blocks.*.attn'",
-      "and what each of these joins gives");
+      "also write the result of each of these joins");
 }
 
 void run(const RunRequest& request) {
@@ -82,7 +82,7 @@ void run(const RunRequest& request) {
 }  // namespace
 
 Command run_command() {
-  return make_command<RunRequest>("run", "forward: inputs in, the network's first result out", declare, run,
+  return make_command<RunRequest>("run", "compute the network's first result from its inputs", declare, run,
                                   "fewer images in --input");
 }
 

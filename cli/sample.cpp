@@ -1,4 +1,4 @@
-// rewire sample: images that a run of diffusion draws, from noise, as a picture and as numbers.
+// rewire sample: draws images from noise with a run of diffusion, as a picture and as numbers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,40 +42,37 @@ struct SampleCommandRequest {
 
 void declare(SampleCommandRequest& request, Options& options) {
   options
-      .text("RUN", request.network.model, "the folder of a run with objective.name=diffusion",
+      .text("RUN", request.network.model, "a run folder with objective.name=diffusion",
             Options::Need::required)
       .takes(Values::run);
-  options.integer("--images", request.images, 1, "how many; 16 without it");
-  options.integer("--steps", request.steps, 1, "from noise to images; 50 without it");
+  options.integer("--images", request.images, 1, "number of images");
+  options.integer("--steps", request.steps, 1, "number of steps from noise to images");
   options.choice("--sampler", request.sampler, {"euler", "heun"},
-                 "Euler's method, one evaluation of the network a step, or Heun's, two");
+                 "euler: one evaluation of the network per step; heun: two");
   options.text("--class", request.classes, "the class of all images, or all: one class after the other")
       .takes([] { return std::vector<Offer>{{"all", "one class after the other"}}; });
   options.text("--guidance", request.guidance,
-               "how far velocities go from those of no class to those of the class; 1 is the class alone, "
-               "as without it");
-  options.integer("--seed", request.seed, 0, "of the noise that the images begin with");
+               "how far velocities move from no class towards the class; 1, the default, is the class alone");
+  options.integer("--seed", request.seed, 0, "seed of the noise that the images begin with");
   options
       .text("--checkpoint", request.checkpoint,
-            "of the run: best, last or a checkpoint's name (0003-00002811); without it the last")
+            "best, last or the name of a checkpoint of the run (0003-00002811); the last by default")
       .takes(Values::checkpoint);
-  options.flag("--ema", request.averages,
-               "the moving averages of the run's weights (train.ema) instead of them");
-  options.text("--output", request.output, "the .png file that the images go to", Options::Need::required)
+  options.flag("--ema", request.averages, "use the moving averages of the run's weights (train.ema)");
+  options.text("--output", request.output, "the .png file to write the images to", Options::Need::required)
       .takes(Values::file, {".png"});
   options
-      .text(
-          "--npy", request.npy,
-          "an .npy file for them too, f32 [images, channels, height, width] in the numbers that the network "
-          "sees")
+      .text("--npy", request.npy,
+            "an .npy file for the images too, f32 [images, channels, height, width] in the network's value "
+            "range")
       .takes(Values::file, {".npy"});
   declare_plugin_path(request.network.plugin_path, options);
   declare_trust(request.network.trust, options);
   declare_engine(request.engine, options);
   options.example("rewire sample runs/sit-none-s0 --ema --guidance 2 --output grid.png",
-                  "16 images, drawn towards their classes");
+                  "draw 16 images, guided towards their classes");
   options.example("rewire sample runs/sit-none-s0 --class 3 --images 4 --steps 20 --output 3.png",
-                  "four of class 3, in 20 steps");
+                  "draw four images of class 3 in 20 steps");
 }
 
 std::optional<double> guidance_of(const SampleCommandRequest& request) {
@@ -84,18 +81,18 @@ std::optional<double> guidance_of(const SampleCommandRequest& request) {
   const char *begin = request.guidance.data(), *end = begin + request.guidance.size();
   const auto [stop, error] = std::from_chars(begin, end, value);
   if (error != std::errc() || stop != end || !std::isfinite(value) || value < 0 || value > 1000)
-    user_error("sample: --guidance {} is no number from 0 to 1000", request.guidance);
+    user_error("sample: --guidance {} is not a number from 0 to 1000", request.guidance);
   return value;
 }
 
-/// -1: one after the other.
+/// Returns the class of all images; -1 if they take the classes in turn.
 std::int64_t class_of(const SampleCommandRequest& request, std::int64_t classes) {
   if (request.classes == "all") return -1;
   std::int64_t value = -1;
   const char *begin = request.classes.data(), *end = begin + request.classes.size();
   const auto [stop, error] = std::from_chars(begin, end, value);
   if (error != std::errc() || stop != end || value < 0 || value >= classes) {
-    user_error("sample: --class {} is none of the network's: it takes 0 to {}, or all", request.classes,
+    user_error("sample: --class {} is not a class of the network: it takes 0 to {}, or all", request.classes,
                classes - 1);
   }
   return value;
@@ -108,7 +105,7 @@ void check_counts(const SampleCommandRequest& request) {
     user_error("sample: --steps {} is more than {}", request.steps, kMostSampleSteps);
 }
 
-/// A row for every class, where these are shown one after the other and fit; else about as many as rows.
+/// Returns one column per class if the classes are shown in turn and fit, else about as many columns as rows.
 std::int64_t columns_of(const runtime::SampleRequest& samples) {
   const auto side = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(samples.images))));
   const bool by_class =
@@ -121,7 +118,8 @@ void run(const SampleCommandRequest& request) {
   check_counts(request);
   const std::optional<double> guidance = guidance_of(request);
   if (!std::filesystem::is_directory(request.network.model))
-    user_error("sample: {} is no run folder; train one with objective.name=diffusion", request.network.model);
+    user_error("sample: {} is not a run folder; train one with objective.name=diffusion",
+               request.network.model);
   runtime::TrainedNetwork trained =
       runtime::find_trained({request.network, "", request.checkpoint, request.averages});
   const runtime::Network& network = trained.network;
@@ -129,7 +127,7 @@ void run(const SampleCommandRequest& request) {
   const runtime::NetworkSource source = runtime::network_source(network);
   const auto& row = ir::find_row(programs::objectives(), "objective.name", recipe.objective.name);
   if (!row.samples) {
-    user_error("sample: {} is a run of objective.name={}, which draws no samples; it takes one of diffusion",
+    user_error("sample: {} is a run with objective.name={}, which draws no samples; give a run of diffusion",
                trained.run->path(), row.name);
   }
   runtime::SampleRequest samples{.images = request.images,
@@ -154,7 +152,7 @@ void run(const SampleCommandRequest& request) {
   if (samples.heun) programs.emplace_back("sample_correct");
   runtime::make_choices(module, programs, tuner);
   const std::unique_ptr<runtime::Engine> engine =
-      runtime::make_engine(engine_name, module, static_cast<int>(recipe.train.threads), tuner.record());
+      runtime::make_engine(engine_name, module, {static_cast<int>(recipe.train.threads), tuner.record()});
   runtime::start_state(*engine, module, weights, static_cast<std::uint64_t>(recipe.seed));
   const runtime::HostTensor images = runtime::draw_samples(*engine, module, samples);
   if (!std::ranges::all_of(images.as<const float>(), [](float x) { return std::isfinite(x); })) {
@@ -171,7 +169,7 @@ void run(const SampleCommandRequest& request) {
 }  // namespace
 
 Command sample_command() {
-  return make_command<SampleCommandRequest>("sample", "images that a run of diffusion draws, from noise",
+  return make_command<SampleCommandRequest>("sample", "draw images from noise with a run of diffusion",
                                             declare, run, "fewer images (--images N)");
 }
 

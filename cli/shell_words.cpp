@@ -1,5 +1,5 @@
-// A command line taken apart as bash does it, as far as completion needs: blanks, quotes and backslashes; and words as
-// they are written after a quote that is open.
+// Splits a command line as bash does, as far as completion needs: blanks, quotes and backslashes. Escapes
+// words for the quote that is open.
 #include <algorithm>
 
 #include "cli/complete.h"
@@ -57,7 +57,7 @@ std::string shell_escaped(std::string_view text, char quote) {
     if (quote == '\'') {
       escaped += c == '\'' ? "'\\''" : std::string(1, c);
     } else if (quote == '"' && c == '!') {
-      escaped += "\"'!'\"";  // bash looks for history within ", where no backslash helps
+      escaped += "\"'!'\"";  // bash expands history within ", also after a backslash
     } else {
       const bool special = quote == '"' ? std::string_view("\"\\$`").find(c) != std::string_view::npos
                                         : !beyond_ascii && kPlain.find(c) == kPlain.npos;

@@ -1,4 +1,4 @@
-// rewire step: optimizer steps on batches from files.
+// rewire step: takes optimizer steps on batches from files.
 #include <fmt/format.h>
 
 #include "cli/choices.h"
@@ -28,24 +28,25 @@ void declare(StepRequest& request, Options& options) {
   declare_program(request.program, options,
                   "f32 [steps, batch, channels, height, width], or one batch that is used every step; with "
                   "train.accumulate=A the first axis is steps*A");
-  options.text("--labels", request.program.labels, ".npy: i64 [steps, batch], or [batch]; --input label=FILE")
+  options
+      .text("--labels", request.program.labels,
+            ".npy: i64 [steps, batch], or [batch]; the same as --input label=FILE")
       .takes(Values::file, {".npy"});
-  options.integer(
-      "--steps", request.steps, 1,
-      "optimizer steps; the recipe's schedule is stretched so that its train.epochs end with them");
+  options.integer("--steps", request.steps, 1,
+                  "number of optimizer steps; the schedule is stretched so that train.epochs end with them");
   declare_choices(request.choices, options);
   options
-      .text("--output", request.output, "the safetensors file that the weights go to",
+      .text("--output", request.output, "the safetensors file to write the weights to",
             Options::Need::required)
       .takes(Values::file, {".safetensors"});
   options
       .text("--ema-output", request.averages,
-            "another, for the weights' moving averages, which train.ema keeps")
+            "a safetensors file for the weights' moving averages, which train.ema keeps")
       .takes(Values::file, {".safetensors"});
   options.example(
       "rewire step vit_tiny_28 --weights w.safetensors --input xs.npy --labels ys.npy --steps 2 --output "
       "w2.safetensors",
-      "two steps of the optimizer, on two batches");
+      "take two optimizer steps on two batches");
 }
 
 void run(const StepRequest& request) {
@@ -87,7 +88,7 @@ void run(const StepRequest& request) {
 }  // namespace
 
 Command step_command() {
-  return make_command<StepRequest>("step", "optimizer steps on given batches: weights out, losses as JSON",
+  return make_command<StepRequest>("step", "take optimizer steps on given batches; print losses as JSON",
                                    declare, run, "fewer images in --input");
 }
 

@@ -16,7 +16,7 @@ namespace {
 volatile std::sig_atomic_t received = 0, asked_for = 0;
 const char* first_line = nullptr;  // set before the handler is
 
-/// All of it may be called from a handler.
+/// Safe in a signal handler.
 void say_stopped(int signal) {
   const std::array<char, 2> digits = {static_cast<char>('0' + signal / 10),
                                       static_cast<char>('0' + signal % 10)};
@@ -35,7 +35,8 @@ void say_first(const char* line) {
 void note(int signal) {
   const int cause = errno;
   const bool is_first = received == 0;
-  // Before a word: a terminal that takes none holds this up, and the next signal is to end the process.
+  // Set before anything is written: a blocked terminal stops this thread, and the next signal must end the
+  // process.
   received = signal;
   if (!is_first || asked_for == 0) {
     if (is_first) say_stopped(signal);
@@ -52,14 +53,14 @@ void listen_for_stop(const char* line) {
   first_line = line;
   struct sigaction action{};
   action.sa_handler = note;
-  // Not on the stack of what it interrupts: while oneDNN's sgemm multiplies, the stack pointer may stand in its heap memory
-  // (its issue 4845), and a handler's frame would be written over whatever lies before. FinishGuard has made the other stack.
+  // The handler uses another stack, which FinishGuard has made. While oneDNN's sgemm runs, the stack pointer
+  // may be in heap memory (oneDNN issue 4845), and the handler's frame would overwrite what comes before it.
   action.sa_flags = SA_RESTART | SA_NODEFER | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction inherited{};
     sigaction(signal, nullptr, &inherited);
-    // By nohup, or by a shell without job control for what it runs in the background.
+    // nohup ignores signals, as does a shell without job control for background processes.
     if (inherited.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
   }
 }

@@ -1,7 +1,7 @@
-// SIGINT, SIGTERM and SIGHUP as a wish that the training loop asks for: the first lets it save, a second one,
-// whichever it is, ends the process at once. Until the loop asks for the first time there is nothing to save,
-// and compiling may take minutes: a signal then ends the process at once, in one line. One that is ignored
-// where the process begins (nohup) stays ignored.
+// SIGINT, SIGTERM and SIGHUP as a request that the training loop polls. The first signal lets the loop save;
+// a second one of any kind ends the process at once. Before the first poll there is nothing to save and
+// compiling may take minutes, so a signal ends the process at once, with one line. A signal that is ignored
+// when the process begins (nohup) stays ignored.
 #pragma once
 
 #include <stdexcept>
@@ -9,7 +9,7 @@
 
 namespace rewire::cli {
 
-/// A command ended early because a signal asked for it; its work is saved. Exit 128 + signal.
+/// Ends a command early because a signal asked for it; its work is saved. Exit 128 + signal.
 class Stopped : public std::runtime_error {
  public:
   Stopped(int signal, const std::string& message) : std::runtime_error(message), signal_(signal) {}
@@ -19,10 +19,10 @@ class Stopped : public std::runtime_error {
   int signal_;
 };
 
-/// From now on. `line`, with its end, must outlive the process's work: it is written to stderr at once when the first
-/// signal comes that is a wish. Null: nothing is.
+/// Starts listening. The first signal after the first poll writes `line` to stderr at once; null: nothing.
+/// `line` includes its line feed and must outlive the process's work.
 void listen_for_stop(const char* line = nullptr);
-/// The signal that came since the first call, or 0.
+/// Polls: returns the signal received since listening began, or 0.
 int stop_signal();
 
 }  // namespace rewire::cli

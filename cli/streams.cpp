@@ -12,7 +12,7 @@
 namespace rewire::cli {
 namespace {
 
-std::atomic<bool> line_stands{false};  // by overwrite_line()
+std::atomic<bool> line_stands{false};  // set by overwrite_line()
 
 void write_raw(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stderr);
@@ -33,7 +33,7 @@ void hold_standard_streams() {
   constexpr std::array<int, 3> kAccess = {O_RDONLY, O_RDONLY, O_WRONLY};
   for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
     if (::fcntl(stream, F_GETFD) >= 0 || errno != EBADF) continue;
-    // The lowest free number is this one. Without it, files of ours would be written to as streams.
+    // open() returns the lowest free number, which is this one. Else a later file would become the stream.
     if (::open("/dev/null", kAccess[static_cast<std::size_t>(stream)]) != stream) ::_exit(2);
   }
 }

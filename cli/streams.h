@@ -1,5 +1,5 @@
-// The standard streams: results on stdout, messages on stderr. All that Rewire writes to either goes through
-// here, where the text of others is made printable (ir/printable.h), on a terminal and elsewhere alike.
+// The standard streams: results on stdout, messages on stderr. All output of Rewire goes through here.
+// Foreign text is made printable (ir/printable.h), on a terminal and elsewhere.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,29 +14,29 @@
 
 namespace rewire::cli {
 
-/// Opens /dev/null in place of each standard stream that this process was started without, before another
-/// file takes its number. Writing to such a stdout fails as it did: a result that nobody gets is an error.
+/// Opens /dev/null in place of each standard stream that the process was started without, before another
+/// file gets its number. Writing to such a stdout still fails: a result that nobody receives is an error.
 void hold_standard_streams();
 
-/// Lines on stderr, whatever becomes of them: a terminal that has gone must not end a run.
+/// Writes lines to stderr and ignores failures: a closed terminal must not end a run.
 void write_stderr(std::string_view text);
-/// On a terminal, in place of the line that stderr's cursor is in.
+/// Replaces the line of stderr's cursor, on a terminal.
 void overwrite_line(std::string_view text);
-/// What overwrite_line() has left there goes, so that other text begins a line.
+/// Clears the line of overwrite_line(), so that other text begins a line.
 void clear_line();
 
-/// These bytes on stderr as they are, by one call of the system: also in the handler of a signal, and where
-/// there is no memory.
+/// Writes these bytes to stderr unchanged, by one system call. It works in a signal handler and without free
+/// memory.
 void write_unbuffered(std::string_view bytes);
 
-/// Lines on stdout; std::system_error if they cannot be written.
+/// Writes lines to stdout. Throws std::system_error on failure.
 void write_stdout(std::string_view text);
-/// The same of text that `style` puts escape sequences of ours into, once it is printable.
+/// Writes text to stdout. `style` adds our escape sequences after the text is made printable.
 void write_styled(std::string_view text, const std::function<std::string(std::string_view)>& style);
-/// What stands in the buffer of stdout goes out; std::system_error if it cannot.
+/// Flushes stdout's buffer. Throws std::system_error on failure.
 void flush_stdout();
 
-/// Of text, what is shown of it as part of one line; all else as it is.
+/// Returns the printable form of text, for use within one line; returns other arguments unchanged.
 template <class Argument>
 decltype(auto) shown(const Argument& argument) {
   if constexpr (std::is_convertible_v<const Argument&, std::string_view>) {
@@ -46,7 +46,7 @@ decltype(auto) shown(const Argument& argument) {
   }
 }
 
-/// fmt::print, but for text among `arguments`, which cannot begin another line.
+/// Prints as fmt::print does, but text among `arguments` cannot begin a new line.
 template <class... Arguments>
 void print(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
   const auto print_shown = [&](const auto&... values) {

@@ -1,4 +1,4 @@
-// rewire dump --summary: what a training step is made of, and what plugins and joins added.
+// rewire dump --summary: the composition of a training step, and what plugins and joins added.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Summary {
   std::string model, program;  // "vit_tiny_28", "step"
   std::int64_t batch = 0;
   runtime::StepSummary counts;
-  std::optional<runtime::EngineReport> compiled;  // nothing for a GPU, which need not be here
+  std::optional<runtime::EngineReport> compiled;  // none for a GPU, which need not be present
 };
 
 void print_summary(const Summary& summary, bool json);

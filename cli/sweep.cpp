@@ -1,5 +1,5 @@
-// rewire sweep: a recipe trained with every combination of plugins, settings and seeds, and a table of what
-// came out.
+// rewire sweep: trains a recipe with every combination of plugins, settings and seeds, and prints a table of
+// the results.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace rewire::cli {
 namespace {
 
 constexpr const char* kStoppingSweep =
-    "rewire: stopping: the run that trains is saved; again to end at once\n";
+    "rewire: stopping: the run that trains is saved; repeat to end at once\n";
 
 struct SweepRequest {
   std::string sweep, out;
@@ -34,28 +34,27 @@ void declare(SweepRequest& request, Options& options) {
       .text("SWEEP", request.sweep, "the sweep (.toml): recipe, plugins, seeds, [settings]",
             Options::Need::required)
       .takes(Values::file, {".toml"});
-  options.text("--out", request.out, "the folder that keeps runs and tables, and to go on in (sweeps/SWEEP)")
+  options.text("--out", request.out, "the folder of runs and tables, also to continue in (sweeps/SWEEP)")
       .takes(Values::folder);
   declare_plugin_path(request.plugin_path, options);
   declare_trust(request.trust, options);
   declare_engine(request.engine, options);
-  options.flag("--plain", request.plain, "no line that moves, on a terminal either");
+  options.flag("--plain", request.plain, "print no moving line, even on a terminal");
   options.flag("--json", request.json, "print an object");
   options.example("rewire sweep examples/sweeps/fashion_strategies.toml",
-                  "train what the sweep lists; the same command goes on after a stop");
+                  "train what the sweep lists; the same command continues after a stop");
   options.example("rewire sweep sweep.toml --out sweeps/second --json",
-                  "into another folder; the table as an object");
+                  "use another folder and print the table as an object");
 }
 
-/// The words of a command line, one option a value.
+/// Returns words for a command line: the option before each value.
 std::vector<std::string> repeated(const std::string& option, const std::vector<std::string>& values) {
   std::vector<std::string> words;
   for (const std::string& value : values) words.insert(words.end(), {option, value});
   return words;
 }
 
-/// Resolves the run as `rewire train` will, so that all that can be refused is refused before the first
-/// begins.
+/// Resolves the run as `rewire train` will, so that every error appears before the first run begins.
 runtime::SweepJob make_job(const SweepRequest& request, const runtime::Sweep& sweep, runtime::SweepRun run) {
   const runtime::NetworkRequest asked{sweep.recipe.text,   run.settings,  run.plugins->flags,
                                       request.plugin_path, request.trust, true};
@@ -69,7 +68,7 @@ runtime::SweepJob make_job(const SweepRequest& request, const runtime::Sweep& sw
       user_error("{}: {}: {}", place, run.name, error.what());
     }
   };
-  runtime::NetworkRequest plain = asked;  // what is wrong without plugins is not theirs
+  runtime::NetworkRequest plain = asked;  // an error without plugins is not theirs
   plain.plugins = {"none"};
   resolved(plain, sweep.recipe.place);
   runtime::SweepJob job;
@@ -91,7 +90,7 @@ runtime::SweepJob make_job(const SweepRequest& request, const runtime::Sweep& sw
   return job;
 }
 
-/// What the runs say, and what becomes of them. Their steps move one line on a terminal, as in training.
+/// Prints the messages and results of the runs. On a terminal their steps move one line, as in training.
 class Report final : public runtime::SweepObserver {
  public:
   explicit Report(bool plain) : line_(!logs_info(), plain) {}
@@ -168,7 +167,7 @@ void print_object(const std::string& folder, const runtime::SweepResult& result)
               {"mixed_data", result.mixed_data}});
 }
 
-/// Names the runs that failed, the first with its error.
+/// Throws RuntimeFailure, which names the number of failed runs, and the first of them with its error.
 [[noreturn]] void complain_of_failures(const std::vector<runtime::SweepJob>& jobs,
                                        const runtime::SweepResult& result, const std::string& folder) {
   std::vector<std::string> failed;
@@ -179,7 +178,7 @@ void print_object(const std::string& folder, const runtime::SweepResult& result)
     if (failed.empty()) error = record->error;
     failed.push_back(jobs[i].run.name);
   }
-  throw RuntimeFailure(fmt::format("{} of {} runs failed; {}: {} ({}/runs.csv has all)", failed.size(),
+  throw RuntimeFailure(fmt::format("{} of {} runs failed; {}: {} ({}/runs.csv lists all)", failed.size(),
                                    jobs.size(), failed.front(), error, folder));
 }
 
@@ -205,7 +204,7 @@ void run(const SweepRequest& request) {
   }
   if (result.stopped_by != 0) {
     throw Stopped(result.stopped_by,
-                  fmt::format("stopped by signal {}; the same command goes on", result.stopped_by));
+                  fmt::format("stopped by signal {}; the same command continues", result.stopped_by));
   }
   const bool failed =
       std::ranges::any_of(result.rows, [](const runtime::SweepRow& row) { return row.failed > 0; });
@@ -215,8 +214,8 @@ void run(const SweepRequest& request) {
 }  // namespace
 
 Command sweep_command() {
-  return make_command<SweepRequest>("sweep", "a recipe with all combinations of plugins, settings and seeds",
-                                    declare, run);
+  return make_command<SweepRequest>("sweep", "train all combinations of plugins, settings and seeds", declare,
+                                    run);
 }
 
 }  // namespace rewire::cli

@@ -9,7 +9,7 @@ namespace rewire::cli {
 
 class Table {
  public:
-  /// `names`: columns of text, which stand left; numbers stand right.
+  /// `names`: the count of text columns, aligned left; numbers are aligned right.
   explicit Table(std::size_t names) : names_(names) {}
   void add(std::vector<std::string> line);
   void print() const;

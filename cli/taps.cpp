@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kEnding = ".npy";
 
-/// y.npy as y.blocks.3.attn.npy.
+/// Returns y.blocks.3.attn.npy for y.npy.
 std::string file_beside(const std::string& output, const std::string& join) {
   const bool ends = output.ends_with(kEnding);
   return fmt::format("{}.{}{}", ends ? output.substr(0, output.size() - kEnding.size()) : output, join,
@@ -31,7 +31,7 @@ std::vector<std::string> join_names(const ir::Function& forward) {
   return names;
 }
 
-/// By join, the file that the flag gives, "" for none.
+/// Adds the joins of the flag to `files`, with the file that it gives, or "".
 void take(const std::string& flag, const std::vector<std::string>& joins,
           std::map<std::string, std::string>& files) {
   const std::size_t equals = flag.find('=');
@@ -42,16 +42,16 @@ void take(const std::string& flag, const std::vector<std::string>& joins,
   }
   if (joins.empty()) user_error("--tap {}: the network has no join", flag);
   if (matches.empty())
-    user_error("--tap {}: the network has no join '{}'{}; they are {} to {}", flag, pattern,
+    user_error("--tap {}: the network has no join '{}'{}; its joins are {} to {}", flag, pattern,
                did_you_mean(pattern, joins), joins.front(), joins.back());
   if (equals != std::string::npos && matches.size() > 1)
-    user_error("--tap {}: {} joins match and one file holds one: drop ={}", flag, matches.size(),
+    user_error("--tap {}: {} joins match, but a file holds one: drop ={}", flag, matches.size(),
                flag.substr(equals + 1));
   if (equals != std::string::npos && equals + 1 == flag.size())
-    user_error("--tap {}: it names no file: write NAME=FILE.npy, or NAME alone", flag);
+    user_error("--tap {}: the file name is missing: write NAME=FILE.npy, or NAME alone", flag);
   for (const std::string& join : matches) {
     if (equals == std::string::npos && join.find('/') != std::string::npos)
-      user_error("--tap {}: '{}' is no name for a file: write NAME=FILE.npy", flag, join);
+      user_error("--tap {}: '{}' is not a file name: write NAME=FILE.npy", flag, join);
     std::string& file = files[join];
     if (equals != std::string::npos) file = flag.substr(equals + 1);
   }
@@ -63,7 +63,7 @@ void require_different(const std::string& output, const std::vector<Tap>& taps) 
     const auto [owner, is_new] =
         owners.try_emplace(fs::absolute(tap.file).lexically_normal(), "--tap " + tap.join);
     if (!is_new)
-      user_error("--tap {}: {} is the file of {}: choose another", tap.join, tap.file, owner->second);
+      user_error("--tap {}: {} is also the file of {}: choose another", tap.join, tap.file, owner->second);
   }
 }
 

@@ -1,4 +1,4 @@
-// rewire run --tap: what stands behind a join, as one more result of the forward program.
+// rewire run --tap: adds the outputs of joins as results of the forward program.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace rewire::cli {
 
-/// A join, "blocks.3.attn", and the file that its output goes to.
+/// A join, "blocks.3.attn", and the file for its output.
 struct Tap {
   std::string join, file;
 };
 
-/// What the flags ask for, in the network's order: each is a join's name or a pattern of * and ?, or
-/// NAME=FILE. Without a file it is `output` with the name before its ending, "y.blocks.3.attn.npy". UserError
-/// on what no join matches, with the nearest, and where two values would go to one file.
+/// Returns the taps of the flags, in network order. A flag is a join's name, a pattern of * and ?, or
+/// NAME=FILE. Without a file, the name is inserted before the ending of `output`: "y.blocks.3.attn.npy".
+/// Throws UserError with the nearest name if no join matches, and if two values would go to one file.
 std::vector<Tap> find_taps(const ir::Function& forward, const std::vector<std::string>& flags,
                            const std::string& output);
 

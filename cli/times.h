@@ -1,4 +1,5 @@
-// rewire dump --stage times: how long each launch of a step should take on a card, told without one.
+// rewire dump --stage times: predicts the time of each launch of a step on a card, which need not be
+// present.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +10,15 @@
 
 namespace rewire::cli {
 
-/// What is told, beside the program.
+/// Settings of the output, beside the program.
 struct TimesRequest {
   std::string model, program;  // "vit_tiny_28", "step"
   std::int64_t batch = 0;
   bool tf32 = false, json = false;
 };
 
-/// Launches of one code are one row, by descending time, under the name that `rewire bench --profile` gives
-/// them; of products without the algorithm, which is the device's to choose.
+/// Prints launches of the same code as one row, by descending time, with the names of `rewire bench
+/// --profile`. Products have no algorithm in their name, because the device chooses it.
 void print_times(const codegen::Program& program, const codegen::cuda::DeviceTarget& target,
                  const codegen::cuda::Card& card, const TimesRequest& request);
 

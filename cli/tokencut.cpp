@@ -1,4 +1,4 @@
-// rewire tokencut: objects without labels, by a cut through the graph of a network's patches.
+// rewire tokencut: finds objects without labels, by a cut through the graph of a network's patches.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,19 +30,18 @@ struct TokencutRequest {
 
 void declare(TokencutRequest& request, Options& options) {
   declare_features(request.features, options, "--kind");
-  options.integer("--images", request.images, 1, "the first so many");
-  options.choice("--split", request.split, {"train", "test"}, "which images of the data");
-  options.number("--tau", request.cut.tau, -1, "patches whose cosine is above it belong together");
+  options.integer("--images", request.images, 1, "number of images, from the first");
+  options.choice("--split", request.split, {"train", "test"}, "the split to take images from");
+  options.number("--tau", request.cut.tau, -1, "patches with a cosine above it belong together");
   options
       .text("--boxes", request.boxes,
-            ".json: for each image the boxes of its objects, [[[x0, y0, x1, y1], ...], ...] in pixels; then "
-            "the "
-            "last line has the share of images that are found (CorLoc)")
+            ".json: for each image the boxes of its objects, [[[x0, y0, x1, y1], ...], ...] in pixels; the "
+            "last line then has the share of images whose object is found (CorLoc)")
       .takes(Values::file, {".json"});
   options.text("--output", request.output, "a folder for a picture of each image beside its mask")
       .takes(Values::folder);
   options.example("rewire tokencut runs/fashion_vit-none-s0 --images 8 --output masks",
-                  "the masks of eight test images");
+                  "draw the masks of eight test images");
 }
 
 std::vector<std::vector<runtime::PixelBox>> read_boxes(const std::string& file, std::int64_t images) {
@@ -52,19 +51,19 @@ std::vector<std::vector<runtime::PixelBox>> read_boxes(const std::string& file, 
     std::vector<runtime::PixelBox>& boxes = all.emplace_back();
     for (const runtime::JsonView& box : image.items()) {
       const std::vector<runtime::JsonView> sides = box.items();
-      if (sides.size() != 4) box.refuse("is no box: it has four numbers, x0, y0, x1, y1");
+      if (sides.size() != 4) box.refuse("is not a box: it must have four numbers, x0, y0, x1, y1");
       if (sides[2].count() < sides[0].count() || sides[3].count() < sides[1].count())
-        box.refuse("is no box: x1 is at least x0, and y1 at least y0");
+        box.refuse("is not a box: x1 must be at least x0, and y1 at least y0");
       boxes.push_back({sides[0].count(), sides[1].count(), sides[2].count(), sides[3].count()});
     }
   }
   if (std::ssize(all) < images)
-    user_error("{}: it has the boxes of {} images, and {} are taken", file, all.size(), images);
+    user_error("{}: it has the boxes of {} images, but {} images are taken", file, all.size(), images);
   all.resize(static_cast<std::size_t>(images));
   return all;
 }
 
-/// Patches to pixels.
+/// Converts a box from patches to pixels.
 runtime::PixelBox scaled(const runtime::PixelBox& box, const runtime::FeatureFacts& facts,
                          const ir::Shape& image) {
   const auto x = [&](std::int64_t column) { return column * image.at(2) / facts.columns; };
@@ -72,7 +71,7 @@ runtime::PixelBox scaled(const runtime::PixelBox& box, const runtime::FeatureFac
   return {x(box.x0), y(box.y0), x(box.x1), y(box.y1)};
 }
 
-/// The image, and beside it what the mask leaves of it: the rest is darkened.
+/// Draws the image, and beside it the image with everything outside the mask darkened.
 runtime::DrawnImage picture(std::span<const std::uint8_t> pixels, const runtime::TokenCut& cut,
                             const runtime::FeatureFacts& facts, const ir::Shape& image) {
   constexpr std::int64_t kLeastSide = 96;
@@ -94,7 +93,7 @@ runtime::DrawnImage picture(std::span<const std::uint8_t> pixels, const runtime:
 
 void run(const TokencutRequest& request) {
   if (!(request.cut.tau < 1))
-    user_error("tokencut: --tau {}: no two patches are more alike than 1; give less", request.cut.tau);
+    user_error("tokencut: --tau {}: a cosine is at most 1: give less than 1", request.cut.tau);
   runtime::Backbone backbone = open_backbone(request.features);
   const runtime::FeatureFacts& facts = backbone.facts();
   runtime::require_grid(facts, "tokencut");
@@ -133,9 +132,8 @@ void run(const TokencutRequest& request) {
 }  // namespace
 
 Command tokencut_command() {
-  return make_command<TokencutRequest>("tokencut",
-                                       "objects without labels, by a cut through an image's patches", declare,
-                                       run, "fewer --images");
+  return make_command<TokencutRequest>("tokencut", "find objects without labels, by a cut through patches",
+                                       declare, run, "fewer --images");
 }
 
 }  // namespace rewire::cli

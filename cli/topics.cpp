@@ -6,8 +6,8 @@
 #include <functional>
 
 #include "cli/exit_codes.h"
+#include "cli/files.h"
 #include "cli/help.h"
-#include "cli/key_docs.h"
 #include "cli/topics_text.h"
 #include "ir/error.h"
 #include "models/model.h"
@@ -16,16 +16,17 @@
 #include "runtime/plugin/filters.h"
 #include "runtime/plugin/plugin.h"
 #include "runtime/plugin/trust_list.h"
+#include "runtime/recipe/key_info.h"
 
 namespace rewire::cli {
 namespace {
 
 constexpr std::size_t kColumn = 24;
 
-/// The keys of a section, a line each; its heading is the section as a recipe has it.
-std::string section_text(const std::vector<KeyDoc>& keys, std::string_view section) {
+/// Returns the keys of a section, one per line, below the section's name as in a recipe.
+std::string section_text(const std::vector<runtime::KeyInfo>& keys, std::string_view section) {
   std::string text = section.empty() ? "" : fmt::format("\n  [{}]\n", section);
-  for (const KeyDoc& key : keys) {
+  for (const runtime::KeyInfo& key : keys) {
     if (key.section() != section) continue;
     const std::string name = key.path.substr(section.empty() ? 0 : section.size() + 1);
     const std::string value = key.default_value.empty() ? "\"\"" : key.default_value;
@@ -38,16 +39,16 @@ std::string section_text(const std::vector<KeyDoc>& keys, std::string_view secti
   return text;
 }
 
-std::vector<std::string> sections_of(const std::vector<KeyDoc>& keys) {
+std::vector<std::string> sections_of(const std::vector<runtime::KeyInfo>& keys) {
   std::vector<std::string> sections;
-  for (const KeyDoc& key : keys) {
+  for (const runtime::KeyInfo& key : keys) {
     if (std::ranges::find(sections, key.section()) == sections.end()) sections.emplace_back(key.section());
   }
   return sections;
 }
 
 std::string all_keys() {
-  const std::vector<KeyDoc> keys = key_docs({});
+  const std::vector<runtime::KeyInfo> keys = runtime::key_infos({});
   std::string text = "\n";
   for (const std::string& section : sections_of(keys)) text += section_text(keys, section);
   return text;
@@ -68,7 +69,7 @@ std::string filters() {
   return text;
 }
 
-/// The environment may be such that there is none.
+/// Returns the folders, or the error if the environment gives none.
 std::string plugin_path() {
   try {
     std::string text;
@@ -83,7 +84,7 @@ std::string places() {
   const auto shown = [](const std::string& path) { return path.empty() ? "nowhere: HOME is not set" : path; };
   return "  compiled kernels and choices\n      " + shown(runtime::kernel_cache_directory()) +
          "\n  the hashes of code that you have agreed to run\n      " + shown(runtime::trust_list_path()) +
-         "\n  folders that plugins are looked for in\n" + "    " + [&] {
+         "\n  folders that are searched for plugins\n" + "    " + [&] {
            std::string text = plugin_path();
            for (std::size_t at = 0; (at = text.find("\n  ", at)) != std::string::npos; at += 5)
              text.insert(at + 1, "    ");
@@ -102,17 +103,21 @@ std::string recorded_variables() {
   return "  " + wrapped(fmt::format("{}", fmt::join(runtime::recorded_variables(), " ")), kPageWidth, 2);
 }
 
+std::string run_folder() {
+  std::string text;
+  for (const FileDoc& file : run_files())
+    text += help_row(std::string(file.name), std::string(file.doc), kColumn + 3);
+  return text;
+}
+
 struct Fact {
   std::string_view name;
   std::string (*text)();
 };
-constexpr Fact kFacts[] = {{"keys", all_keys},
-                           {"families", families},
-                           {"filters", filters},
-                           {"plugin-path", plugin_path},
-                           {"places", places},
-                           {"exit-codes", codes},
-                           {"recorded-variables", recorded_variables}};
+constexpr Fact kFacts[] = {{"keys", all_keys},        {"families", families},
+                           {"filters", filters},      {"plugin-path", plugin_path},
+                           {"places", places},        {"exit-codes", codes},
+                           {"run-files", run_folder}, {"recorded-variables", recorded_variables}};
 
 std::string fact(std::string_view name) {
   const auto* found = std::ranges::find(kFacts, name, &Fact::name);
@@ -122,7 +127,7 @@ std::string fact(std::string_view name) {
   return text;
 }
 
-/// With what {{name}} stands for.
+/// Replaces each {{name}} by its fact.
 std::string filled(std::string_view text) {
   std::string result;
   while (!text.empty()) {
@@ -135,11 +140,12 @@ std::string filled(std::string_view text) {
   return result.append(text);
 }
 
-std::string page_of(const KeyDoc& key) {
+std::string page_of(const runtime::KeyInfo& key) {
   std::string text = wrapped(fmt::format("{}: {}", key.path, key.doc), kPageWidth) + "\n\n";
   text += help_row("takes", key.kind + (key.range.empty() ? "" : ", " + key.range), 12);
-  if (key.range.empty() && key.values.size() > 2)
-    text += help_row("", fmt::format("{}", fmt::join(key.values, " ")), 12);
+  for (const ir::NamedDoc& value : key.values) {
+    if (!value.doc.empty()) text += help_row("  " + value.name, value.doc, 20);
+  }
   text += help_row("default", key.default_value.empty() ? "none" : key.default_value, 12);
   if (!key.condition.empty()) text += help_row("with", key.condition, 12);
   return text;
@@ -163,17 +169,17 @@ std::string topic_page(std::string_view name) {
 
 std::optional<std::string> key_page(std::string_view key) {
   if (key.ends_with('.')) key.remove_suffix(1);
-  const std::vector<KeyDoc> keys = key_docs({});
-  if (const auto found = std::ranges::find(keys, key, &KeyDoc::path); found != keys.end())
+  const std::vector<runtime::KeyInfo> keys = runtime::key_infos({});
+  if (const auto found = std::ranges::find(keys, key, &runtime::KeyInfo::path); found != keys.end())
     return page_of(*found);
   std::string text;
-  for (const KeyDoc& one : keys) {
+  for (const runtime::KeyInfo& one : keys) {
     if (!key.empty() && one.section() == key) text += help_row(one.path, one.doc, kColumn + 4);
   }
   if (!text.empty()) return text;
-  const std::vector<KeyDoc> named = keys_named(key);
+  const std::vector<runtime::KeyInfo> named = runtime::keys_named(key);
   if (named.size() == 1) return page_of(named.front());
-  for (const KeyDoc& one : named) text += help_row(one.path, one.doc, kColumn + 4);
+  for (const runtime::KeyInfo& one : named) text += help_row(one.path, one.doc, kColumn + 4);
   return text.empty() ? std::optional<std::string>() : text;
 }
 

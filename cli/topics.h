@@ -1,5 +1,5 @@
-// `rewire help TOPIC`: pages on what is common to many commands. Their text is in cli/topics; what the code knows (keys,
-// families, folders, exit codes) is put into it here, where it says {{name}}.
+// `rewire help TOPIC`: pages on subjects common to many commands. Their text is in cli/topics. {{name}} in a
+// page is replaced by what the code knows: keys, families, folders, exit codes.
 #pragma once
 
 #include <optional>
@@ -15,14 +15,14 @@ struct Topic {
   std::string name, doc;
 };
 std::vector<Topic> topics();
-/// The whole page, in 80 columns.
+/// Returns the whole page, in 80 columns.
 std::string topic_page(std::string_view name);
 
-/// The page of a recipe's key, or of all keys of a section ("data", or "train." with a point, as there are commands of
-/// that name); nothing where there is no such key.
+/// Returns the page of a recipe's key, or of all keys of a section; nullopt if there is no such key. A
+/// section is "data", or "train." with a point because a command has that name.
 std::optional<std::string> key_page(std::string_view key);
 
-/// `rewire help`: the topics, a line each.
+/// Returns the text of `rewire help`: the topics, one line each.
 std::string list_of_topics();
 
 }  // namespace rewire::cli

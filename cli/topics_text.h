@@ -1,4 +1,4 @@
-// Texts of the source tree that stand in the program (topics_text.cpp.in).
+// The texts of cli/topics, compiled into the program (topics_text.cpp.in).
 #pragma once
 
 #include <string_view>
@@ -6,13 +6,10 @@
 
 namespace rewire::cli {
 
-/// cli/topics/NAME.txt: a line that says what it is about, an empty line, and the page.
+/// One file cli/topics/NAME.txt: a line that says what the topic is about, an empty line, and the page.
 struct TopicText {
   std::string_view name, text;
 };
 std::vector<TopicText> topic_texts();
-
-/// The rows "| `key` | type | default | meaning |" of docs/guide/train.md.
-std::string_view key_table();
 
 }  // namespace rewire::cli

@@ -1,4 +1,4 @@
-// rewire trace: where do my numbers go wrong? Values inside the network, forward and backward.
+// rewire trace: prints values inside the network, forward and backward, to find where numbers go wrong.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@
 namespace rewire::cli {
 namespace {
 
-constexpr double kExpectTolerance = 1e-4;  // relative L2: what f32 computed in another order stays far below
+constexpr double kExpectTolerance = 1e-4;  // relative L2: f32 in another order stays far below
 
 struct TraceRequest {
   runtime::NetworkRequest network;
@@ -42,52 +42,53 @@ void declare(TraceRequest& request, Options& options) {
       .takes(Values::trained);
   declare_changes(request.network, options);
   options.list("--tensors", request.patterns,
-               "a name or pattern: blocks.3.attn, 'blocks.*.attn.qkv', '*.weight', and with :OP what a place "
-               "computes on its way, 'blocks.0.attn:*'; without it, what each place computes; repeatable");
-  options.flag("--backward", request.backward, "the gradient of the loss by each of them too");
-  options.text("--output", request.output, "a folder that their values go to, as NAME.npy")
+               "a name or pattern: blocks.3.attn, 'blocks.*.attn.qkv', '*.weight'; :OP selects intermediate "
+               "values of a place, 'blocks.0.attn:*'; by default the result of each place; repeatable");
+  options.flag("--backward", request.backward, "also print the gradient of the loss for each of them");
+  options.text("--output", request.output, "a folder to write their values to, as NAME.npy")
       .takes(Values::folder);
   std::vector<std::string> engines = runtime::engine_names();
   engines.emplace_back(runtime::kCudaEngine);
   options.choice(
       "--against", request.reference, engines,
-      "what else computes them, to find the first that differs; the evaluator in double precision");
+      "the engine to compare with, to find the first that differs; evaluator uses double precision");
   options
       .text("--expect", request.expected,
-            "a folder of NAME.npy, as --output or NumPy writes them, to find the first that differs")
+            "a folder of expected NAME.npy, from --output or NumPy, to find the first that differs")
       .takes(Values::folder);
   options.number("--tolerance", request.tolerance, 0,
-                 "of --expect: the largest relative error, in the L2 norm");
+                 "for --expect: the largest relative error that is allowed, in the L2 norm");
   options
       .text("--weights", request.program.weights,
-            "safetensors; without it those of the run, or fresh ones as training begins with")
+            "a safetensors file; by default the run's weights, or fresh ones as training begins with")
       .takes(Values::file, {".safetensors"});
   options
       .text("--checkpoint", request.checkpoint,
-            "of a run: best, last or a checkpoint's name; without it the last")
+            "for a run: best, last or a checkpoint's name; the last by default")
       .takes(Values::checkpoint);
   options
       .list("--input", request.program.inputs,
-            ".npy: NAME=FILE for each input of the training step; without it, random ones of the seed")
+            ".npy: NAME=FILE for each input of the training step; by default random, from the seed")
       .takes(Values::named_file, {".npy"});
-  options.text("--labels", request.program.labels, ".npy: classes, i64 [batch]; --input label=FILE")
+  options
+      .text("--labels", request.program.labels, ".npy: classes, i64 [batch]; the same as --input label=FILE")
       .takes(Values::file, {".npy"});
-  options.flag("--data", request.data, "the first batch that training sees, of the recipe's data");
-  options.integer("--batch", request.batch, 1, "images of a random batch, or of --data");
+  options.flag("--data", request.data, "use the first batch of the recipe's data that training sees");
+  options.integer("--batch", request.batch, 1, "images in a random batch, or in the batch of --data");
   declare_engine(request.program.engine, options);
   options.flag("--json", request.json, "print an object");
-  options.example("rewire trace vit_tiny_28 --backward", "what each place computes, and the gradients by it");
+  options.example("rewire trace vit_tiny_28 --backward", "print what each place computes, and its gradients");
   options.example("rewire trace vit_tiny_28 --plugin orthogonal --against evaluator",
-                  "the first tensor that is not as in double precision");
+                  "find the first tensor that differs from double precision");
   options.example("rewire trace vit_tiny_28 --tensors 'blocks.0.attn:*' --output values",
-                  "all values at a place, into files");
+                  "write all values at a place to files");
 }
 
 void check(const TraceRequest& request) {
   const bool has_files = !request.program.inputs.empty() || !request.program.labels.empty();
-  if (has_files && request.data) user_error("trace: --data is another batch than that of --input: drop one");
+  if (has_files && request.data) user_error("trace: --data and --input cannot be combined: drop one");
   if (!request.reference.empty() && !request.expected.empty())
-    user_error("trace: --against and --expect are two things to compare with: drop one");
+    user_error("trace: --against and --expect cannot be combined: drop one");
   if (!request.output.empty()) check_output_folder(request.output);
 }
 
@@ -117,7 +118,7 @@ runtime::TensorMap inputs_of(const TraceRequest& request, const runtime::Network
   return inputs;
 }
 
-/// What there is to trace, and how.
+/// The tensors to trace, and the job that computes them.
 struct Plan {
   runtime::TraceJob job;
   std::vector<runtime::TracedTensor> all, wanted;
@@ -196,8 +197,8 @@ void print_rows(const runtime::Trace& trace, bool compares) {
 
 std::string sentence_of(const runtime::Trace& trace, const runtime::TraceRow& row) {
   const std::string why = runtime::explain_difference(trace, row);
-  return fmt::format("the first that differs is {} ({}): error {:.1e}, allowed {:.1e}{}", row.name, row.op,
-                     row.difference->error, row.difference->tolerance, why.empty() ? "" : "; " + why);
+  return fmt::format("the first tensor that differs is {} ({}): error {:.1e}, allowed {:.1e}{}", row.name,
+                     row.op, row.difference->error, row.difference->tolerance, why.empty() ? "" : "; " + why);
 }
 
 void print_text(const runtime::Trace& trace, const std::optional<runtime::TracedWay>& way) {
@@ -210,11 +211,11 @@ void print_text(const runtime::Trace& trace, const std::optional<runtime::Traced
   if (runtime::first_difference(trace) == nullptr)
     return print("\nno difference in {} of {} tensors\n", compared, trace.rows.size());
   if (!way) return;
-  print("\non the way there{}, op by op:\n", way->after.empty() ? "" : " from " + way->after);
+  print("\nops up to the first difference{}:\n", way->after.empty() ? "" : ", after " + way->after);
   print_rows(way->trace, true);
   const runtime::TraceRow* op = runtime::first_difference(way->trace);
   if (op == nullptr || op->op == "loss")
-    return print("computed so that each op's result is kept, none differs: it is in how they are fused\n");
+    return print("no op differs when each result is kept: the difference comes from fusion\n");
   print("{}\n", sentence_of(way->trace, *op));
 }
 
@@ -263,8 +264,8 @@ void run(const TraceRequest& request) {
 }  // namespace
 
 Command trace_command() {
-  return make_command<TraceRequest>("trace", "values inside the network, and which goes wrong first", declare,
-                                    run, "a smaller --batch, or fewer --tensors");
+  return make_command<TraceRequest>("trace", "print values inside the network and find the first wrong one",
+                                    declare, run, "a smaller --batch, or fewer --tensors");
 }
 
 }  // namespace rewire::cli

@@ -1,4 +1,4 @@
-// What a program's launches take as a trace that ui.perfetto.dev and chrome://tracing open: Chrome's JSON trace events.
+// A program's launch times as Chrome's JSON trace events, which ui.perfetto.dev and chrome://tracing open.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,14 +9,15 @@
 
 namespace rewire::cli {
 
-/// A stretch of the start-up, one behind the other.
+/// A stage of the start-up. Stages follow one another.
 struct TraceStage {
   std::string name;
   double seconds = 0;
 };
 
-/// Two threads of one process: "start-up", the stages; `program`, each launch as long as it took alone, one behind the other
-/// in the program's order, with its place, bytes, flops and rates. Microseconds, both from 0.
+/// Returns two threads of one process: "start-up" with the stages, and `program` with each launch at the
+/// duration that it took alone, in program order, with its place, bytes, flops and rates. Both start at 0,
+/// in microseconds.
 nlohmann::ordered_json trace_events(const std::vector<TraceStage>& stages, const std::string& program,
                                     const std::vector<runtime::LaunchTime>& times);
 

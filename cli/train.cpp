@@ -1,4 +1,4 @@
-// rewire train: a network trained on data, into a run folder.
+// rewire train: trains a network on data, into a run folder.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace rewire::cli {
 namespace {
 
 constexpr const char* kStopping =
-    "rewire: stopping: the run is saved after this step; again to end at once\n";
+    "rewire: stopping: the run is saved after this step; repeat to end at once\n";
 
 struct TrainCommandRequest {
   runtime::NetworkRequest network;
@@ -38,18 +38,20 @@ void declare(TrainCommandRequest& request, Options& options) {
   declare_network(request.network, options, Options::Need::optional);
   options
       .text("--out", request.out,
-            "the run folder to make (runs/RECIPE-PLUGINS-sSEED, with a number if it is taken)")
+            "the new run folder (runs/RECIPE-PLUGINS-sSEED, with a number if it is taken)")
       .takes(Values::folder);
-  options.text("--resume", request.resume, "a run folder to go on in, instead of MODEL").takes(Values::run);
+  options.text("--resume", request.resume, "a run folder to continue in, instead of MODEL")
+      .takes(Values::run);
   declare_engine(request.engine, options, true);
   declare_overrides(request.overrides, options);
   declare_choices(request.choices, options);
-  options.flag("--plain", request.plain, "no line that moves, on a terminal either");
+  options.flag("--plain", request.plain, "print no moving line, even on a terminal");
   options.flag("--json", request.json, "print an object");
   options.example("rewire train examples/recipes/fashion_vit.toml", "train by a recipe, into runs/");
   options.example("rewire train vit_tiny_28 --plugin none --set train.epochs=2 --set seed=1",
-                  "a model of the zoo with plain joins, for two epochs");
-  options.example("rewire train --resume runs/fashion_vit-none-s0", "go on after a kill, a crash or Ctrl-C");
+                  "train a zoo model with plain joins, for two epochs");
+  options.example("rewire train --resume runs/fashion_vit-none-s0",
+                  "continue after a kill, a crash or Ctrl-C");
 }
 
 void check(const TrainCommandRequest& request) {
@@ -60,21 +62,21 @@ void check(const TrainCommandRequest& request) {
     user_error("train: --resume {} has its own recipe: drop {}", request.resume, request.network.model);
   }
   if (!request.resume.empty() && !request.out.empty()) {
-    user_error("train: --resume goes on in {}: drop --out", request.resume);
+    user_error("train: --resume continues in {}: drop --out", request.resume);
   }
   if (!request.resume.empty() && !request.choices.file.empty()) {
-    user_error("train: --resume makes the choices that {} has made: drop --choices", request.resume);
+    user_error("train: --resume uses the choices of {}: drop --choices", request.resume);
   }
   if (!request.resume.empty() && !request.overrides.empty()) {
-    user_error("train: --resume has the kernels that {} began with: drop --override-kernel", request.resume);
+    user_error("train: --resume uses the kernels that {} began with: drop --override-kernel", request.resume);
   }
   for (const std::string& setting : request.network.settings) {
     if (!request.resume.empty() && setting.starts_with("seed="))
-      user_error("train: --set {}: a run keeps its seed; begin another one for it", setting);
+      user_error("train: --set {}: a run keeps its seed; begin a new run for another", setting);
   }
 }
 
-/// runs/fashion_vit-orthogonal-s0: what tells a run from its neighbours.
+/// Returns a folder by model, plugins and seed: runs/fashion_vit-orthogonal-s0.
 std::string default_folder(const std::string& model, const runtime::Recipe& recipe) {
   std::string plugins;
   for (const runtime::PluginSpec& spec : recipe.plugins)
@@ -110,11 +112,11 @@ void print_text(const runtime::TrainResult& result) {
         static_cast<double>(result.peak_memory_bytes) / 1e6, result.run);
   constexpr double kMuch = 0.1, kLong = 10;  // of the time; seconds
   if (result.data_wait_seconds > std::max(kLong, kMuch * result.new_train_seconds)) {
-    print("{:.0f} % of the time went by waiting for data: more data.threads, or data.cache\n",
+    print("{:.0f} % of the time was spent waiting for data: raise data.threads or use data.cache\n",
           100 * result.data_wait_seconds / result.new_train_seconds);
   }
   if (result.unreadable_samples > 0)
-    print("left out, as they could not be read: {}\n", result.unreadable_samples);
+    print("samples left out because they could not be read: {}\n", result.unreadable_samples);
 }
 
 runtime::TrainResult train(const TrainCommandRequest& request, Progress& progress) {
@@ -157,7 +159,7 @@ void run(const TrainCommandRequest& request) {
   request.json ? print_object(result) : print_text(result);
   if (result.stopped_by != 0) {
     throw Stopped(result.stopped_by,
-                  fmt::format("stopped by signal {} after step {}; rewire train --resume {} goes on",
+                  fmt::format("stopped by signal {} after step {}; rewire train --resume {} continues",
                               result.stopped_by, result.position.step, result.run));
   }
 }

@@ -1,4 +1,4 @@
-// rewire verify: does the user's own model or plugin compute what it should?
+// rewire verify: checks that the user's own model or plugin computes what it should.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,25 +31,26 @@ struct VerifyRequest {
 void declare(VerifyRequest& request, Options& options) {
   declare_network(request.network, options);
   options.integer("--batch", request.batch, 1, "images in the batch");
-  options.integer("--directions", request.directions, 1, "random directions for the weights of each role");
+  options.integer("--directions", request.directions, 1,
+                  "number of random directions for the weights of each role");
   declare_device(request.engine, options);
   options.list(
       "--without", request.without,
       "a pass or rewrite of the CPU's compiler to leave out, to find the one that is wrong; repeatable");
   options.flag("--json", request.json, "print an object");
   options.example("rewire verify examples/recipes/fashion_vit.toml",
-                  "gradients against differences, kernels against the evaluator");
-  options.example("rewire verify vit_tiny_28 --device cuda", "the kernels of a GPU");
+                  "check gradients by differences, kernels by the evaluator");
+  options.example("rewire verify vit_tiny_28 --device cuda", "check the kernels of a GPU");
   options.example("rewire verify vit_tiny_28 --without constant_fold",
-                  "without a pass, to find the one that is wrong");
+                  "leave out a pass, to find the one that is wrong");
 }
 
-/// Without what was asked for, or as any command computes.
+/// Makes the engine without the passes of --without; without this option as any command does.
 std::unique_ptr<runtime::Engine> compile(const VerifyRequest& request, const std::string& engine,
                                          const ir::Module& module) {
   if (request.without.empty()) return runtime::make_engine(engine, module);
   if (engine != runtime::engine_names().front())
-    user_error("verify: --without is of the engine {}", runtime::engine_names().front());
+    user_error("verify: --without works only with the engine {}", runtime::engine_names().front());
   std::vector<std::string> known;
   for (const ir::PassInfo& pass : ir::passes()) known.emplace_back(pass.name);
   known.insert(known.end(), codegen::kLoweringSteps.begin(), codegen::kLoweringSteps.end());
@@ -105,7 +106,7 @@ void print_object(const ir::Module& module, const runtime::GradientCheck& gradie
 
 void print_tables(const ir::Module& module, const runtime::GradientCheck& gradients,
                   const std::vector<std::string>& cuts, const runtime::EngineCheck& engine) {
-  print("gradients against differences, along random directions; loss {:.6f}\n", gradients.loss);
+  print("gradients against finite differences, along random directions; loss {:.6f}\n", gradients.loss);
   print("{:<12} {:>10} {:>15} {:>15} {:>10}\n", "weights", "elements", "gradient", "difference", "error");
   for (const runtime::GradientCheckRow& row : gradients.rows) {
     print("{:<12} {:>10} {:>15.8e} {:>15.8e} {:>10.1e}{}\n", row.role, row.weights, row.gradient,
@@ -117,7 +118,7 @@ void print_tables(const ir::Module& module, const runtime::GradientCheck& gradie
     if (const std::string hint = ir::to_string(parameter.hint); !hint.empty())
       print("hint: {}: {}\n", parameter.name, hint);
   }
-  print("\ncompiled against evaluated in double precision: relative L2 error of outputs and gradients\n");
+  print("\ncompiled program against the evaluator: relative L2 error of outputs and gradients\n");
   print("{:<12} {:>10} {:>10} {:>10}  {:<12}  {}\n", "tensors", "elements", "error", "allowed", "bound",
         "the worst");
   for (const runtime::EngineCheckRow& row : engine.rows) {
@@ -151,9 +152,8 @@ void run(const VerifyRequest& request) {
   if (!engine.passed()) {
     const auto wrong = std::ranges::find_if_not(engine.rows, &runtime::EngineCheckRow::passed);
     throw RuntimeFailure(
-        fmt::format("the compiled program is not the one that is evaluated (error of {} {:.1e}, above "
-                    "{:.1e}); `rewire repro` with "
-                    "--failure writes a folder that shows it",
+        fmt::format("the compiled program differs from the evaluator (error of {} {:.1e}, above {:.1e}); "
+                    "`rewire repro` with --failure writes a folder that shows it",
                     wrong->worst, wrong->error, wrong->tolerance));
   }
 }
@@ -161,7 +161,7 @@ void run(const VerifyRequest& request) {
 }  // namespace
 
 Command verify_command() {
-  return make_command<VerifyRequest>("verify", "gradients against differences, kernels against the evaluator",
+  return make_command<VerifyRequest>("verify", "check gradients by differences, kernels by the evaluator",
                                      declare, run, "a smaller --batch");
 }
 

@@ -1,7 +1,6 @@
-// One function of a module as launches for a machine: every pass of the way, in two lists that are read from
-// top to bottom. The passes over the IR are those of ir/passes/pipeline.cpp, those behind them of
-// compile.cpp. Engines, `rewire dump` and `rewire bench` all come this way, so that what is shown is what
-// runs.
+// Compiles one function of a module to launches for a machine. Two lists of passes do it, each read from top
+// to bottom: the passes over the IR (ir/passes/pipeline.cpp), then the passes of compile.cpp. Engines,
+// `rewire dump` and `rewire bench` all compile this way, so what is shown is what runs.
 #pragma once
 
 #include <functional>
@@ -11,26 +10,26 @@
 
 namespace rewire::codegen {
 
-/// What the passes ask of the machine that a program is for. The defaults are a CPU's.
+/// A target machine's settings for the passes. The defaults are a CPU's.
 struct Target {
-  FuseOptions fuse = {};  // how kernels are cut, and what a library computes in their place
+  FuseOptions fuse = {};  // how kernels are cut, and what a library computes instead
   ir::RecomputeCost recompute = {};
-  /// How Fourier transforms are computed; empty: they stay ops.
+  /// Chooses how a Fourier transform is computed. Empty: transforms stay ops.
   std::function<ir::FourierWay(const ir::FourierRows&)> fourier = {};
-  /// Whether the launches can run there. If not it has changed `fuse`, and they are made again. Empty: they
-  /// can.
+  /// Returns whether the launches can run on the machine. If not, it has changed `fuse`, and they are made
+  /// again. Empty: they can run.
   std::function<bool(const Program&, FuseOptions& fuse)> accepts = {};
-  /// Cuts calls to what their library takes; empty: it takes them.
+  /// Rewrites calls to the forms that their library takes. Empty: the library takes them all.
   std::function<void(Program&)> fit_calls = {};
 };
 
 struct Compiled {
-  ir::Module module;  // with the function alone, after the passes over the IR
+  ir::Module module;  // the function alone, after the passes over the IR
   Program program;
 };
 
-/// Both lists. `fourier` and `recompute` of the context are the target's; what it leaves out may be a step of
-/// the lowering too (lowering_steps.h), and what it is told of is every pass that changed something.
+/// Runs both lists. Sets `fourier` and `recompute` of the context to the target's. The context may leave out
+/// steps of the lowering too (lowering_steps.h), and receives every pass that changed something.
 Compiled compile(const ir::Module& module, const ir::Function& function, const Target& target,
                  ir::PassContext& context);
 

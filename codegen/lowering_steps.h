@@ -1,5 +1,5 @@
-// The rewrites of lower() that may be left out, by name: FuseOptions::left_out. Without one of them a program
-// is slower or larger, and computes the same.
+// Names of the rewrites of lower() that FuseOptions::left_out may leave out. Without one of them a program
+// is slower or larger, but computes the same.
 #pragma once
 
 #include <array>
@@ -12,15 +12,15 @@ inline constexpr std::string_view kUnifyViews = "unify_views";  // prepare.h
 inline constexpr std::string_view kWideningCasts = "widening_casts";  // prepare.h
 inline constexpr std::string_view kLowerArgmax =
     "lower_argmax";  // prepare.h; without it the host computes it
-inline constexpr std::string_view kLowerIndexed = "lower_indexed";  // indexed.h; without it the host computes
+inline constexpr std::string_view kLowerIndexed = "lower_indexed";  // indexed.h; else the host computes it
 inline constexpr std::string_view kMergePads = "merge_pads";        // prepare.h
-inline constexpr std::string_view kMergeGroups = "merge_groups";    // groups that read one tensor become one
-inline constexpr std::string_view kBiasInCalls = "bias_in_calls";  // a product's call adds its bias and casts
-inline constexpr std::string_view kMergeAxes = "merge_axes";       // tile/simplify.h
+inline constexpr std::string_view kMergeGroups = "merge_groups";    // groups that read one tensor are merged
+inline constexpr std::string_view kBiasInCalls = "bias_in_calls";   // a product's call adds bias and casts
+inline constexpr std::string_view kMergeAxes = "merge_axes";        // tile/simplify.h
 inline constexpr std::string_view kConcatWindows =
-    "concat_windows";  // operands are written where they are joined
+    "concat_windows";  // operands are written into the concat's result
 inline constexpr std::string_view kCopyElision =
-    "copy_elision";                                           // a value is written where its copy would stand
+    "copy_elision";                                           // a value is written where its copy would be
 inline constexpr std::string_view kTwins = "twins";           // twins.h
 inline constexpr std::string_view kShareCode = "share_code";  // shared_code.h
 inline constexpr std::string_view kTables = "tables";         // tables.h

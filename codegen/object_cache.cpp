@@ -152,7 +152,7 @@ std::optional<CachedObject> ObjectCache::load(std::string_view key, std::string*
   Checksum sum;
   Header header;
   if (rest.size() < kMagic.size() + sum.size() + sizeof header || !rest.starts_with(kMagic))
-    return miss("the entry is of another version");
+    return miss("the entry has another version");
   rest.remove_prefix(kMagic.size());
   std::memcpy(sum.data(), rest.data(), sum.size());
   rest.remove_prefix(sum.size());
@@ -162,7 +162,7 @@ std::optional<CachedObject> ObjectCache::load(std::string_view key, std::string*
   if (header.key_bytes != key.size() || !rest.starts_with(key)) return miss("the entry has another key");
   rest.remove_prefix(key.size());
   if (header.object_bytes != rest.size() || header.scratch_bytes > kMostScratchBytes)
-    return miss("the entry's sizes are none");
+    return miss("the entry's sizes are invalid");
   return CachedObject{std::string(rest), static_cast<std::int64_t>(header.scratch_bytes)};
 }
 

@@ -1,7 +1,7 @@
-// Where launches stand while tables are made: slots, each with the launches that run there, and the bytes of
-// temporaries that are held at each place. A slot with many launches moves for what stands between its old
-// place and its new one, not for what it holds: most of its buffers are used by nobody there, and those that
-// begin or end with the slot are known in sums.
+// Slots: the places of launches while tables are made, and the bytes of temporaries held at each place. A
+// slot may have many launches. The cost of its move grows with what is between its old place and its new
+// one, not with what it holds: most of its buffers have no user there, and the buffers that begin or end
+// with the slot are kept as sums.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace rewire::codegen {
 
-/// Numbers by place: a range takes a summand, and the largest of all is known at once.
+/// Holds a number for each place: adds a summand to a range, and knows the largest number at once.
 class RangeSums {
  public:
   explicit RangeSums(std::size_t size);
@@ -25,13 +25,13 @@ class RangeSums {
            std::int64_t more);
 
   std::size_t leaves_;
-  std::vector<std::int64_t> added_, largest_;  // by node of a binary tree: to all below it; of all below it
+  std::vector<std::int64_t> added_, largest_;  // by tree node: added to all below it; largest below it
 };
 
 class Slots {
  public:
-  /// Each launch in a slot of its own, at its place in the program. Buffers of more than `large` bytes are
-  /// those that Moved tells of.
+  /// Puts each launch into a slot of its own, at its place in the program. Buffers of more than `large`
+  /// bytes count as large in Moved.
   Slots(const Program& program, std::int64_t large);
   Slots(const Slots&) = delete;
   Slots& operator=(const Slots&) = delete;
@@ -39,21 +39,21 @@ class Slots {
   std::size_t count() const { return place_.size(); }
   std::size_t slot_of(std::size_t launch) const { return slot_of_[launch]; }
   std::size_t place(std::size_t slot) const { return place_[slot]; }
-  /// In no order; none where the slot has become part of another.
+  /// Returns a slot's launches, in no order; none if the slot has become part of another.
   const std::vector<std::size_t>& launches(std::size_t slot) const { return launches_[slot]; }
-  /// The most bytes that are held at any place.
+  /// Returns the most bytes held at any place.
   std::int64_t most_live() const { return live_.largest(); }
 
-  /// Whether a slot may run before or after all of those that stand in [begin, end), where it does not.
+  /// Returns whether a slot outside of [begin, end) may run before or after all slots there.
   bool passes(std::size_t slot, std::size_t begin, std::size_t end) const;
 
   struct Moved {
-    std::int64_t bytes = 0;    // held more than before, summed over places
+    std::int64_t bytes = 0;    // held in addition, summed over places
     bool holds_large = false;  // a large buffer is held longer
   };
-  /// To another slot's place, to be united with it, or back. What stands between must be passed.
+  /// Moves a slot to another's place, to be united with it, or back. It must pass the slots in between.
   Moved move(std::size_t slot, std::size_t to);
-  /// Two slots of one place become one, which is returned.
+  /// Unites two slots at one place; returns the one that is left.
   std::size_t unite(std::size_t a, std::size_t b);
 
  private:
@@ -80,7 +80,7 @@ class Slots {
   struct Users {
     SlotSet all, writing;
   };
-  /// Of the temporaries that are first, or last, used by a slot, and by others too: bytes, and how many are
+  /// The temporaries that a slot uses first, or last, and other slots use too: their bytes, and how many are
   /// large.
   struct Ends {
     std::int64_t bytes = 0, large = 0;
@@ -94,7 +94,7 @@ class Slots {
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
   const std::int64_t large_;
   std::vector<std::size_t> place_;                  // by slot
-  std::vector<std::size_t> home_;                   // by slot: its place when nothing is tried
+  std::vector<std::size_t> home_;                   // by slot: its place apart from trial moves
   std::vector<std::size_t> slot_at_;                // by home
   std::vector<std::vector<std::size_t>> launches_;  // by slot
   std::vector<std::size_t> slot_of_;                // by launch
@@ -102,7 +102,7 @@ class Slots {
   std::vector<Users> users_;                        // by buffer
   std::vector<std::int64_t> bytes_;                 // by buffer: what a temporary holds
   std::vector<Ends> begins_, ends_;                 // by slot
-  std::vector<std::int64_t> alone_;                 // by slot: bytes that it alone uses
+  std::vector<std::int64_t> alone_;                 // by slot: bytes that no other slot uses
   RangeSums live_;                                  // by place: bytes of temporaries
 };
 

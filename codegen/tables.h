@@ -1,17 +1,16 @@
-// Pointer tables: launches of one kernel structure between which nothing depends become one launch over
-// several lists of buffers. A training step is full of them: the last sums of the gradients of norms and
-// biases, what the gradient's norm adds up of each parameter, one update a parameter. None of them does
-// much, and each costs a GPU a few microseconds to start.
+// Pointer tables (horizontal fusion): independent launches of one kernel structure become one launch over
+// several lists of buffers. A training step has many of them: the last sums of the gradients of norms and
+// biases, each parameter's share of the gradient norm, one update per parameter. Each does little, and costs
+// a GPU a few microseconds to start.
 //
-// In: launches in execution order. Out: the same launches, some of them members of a table; every member
+// In: launches in execution order. Out: the same launches, some of them members of a table. Every member
 // still runs after all that it reads, before what overwrites that, and between the writes around its own.
-// What depends on what is told by whole buffers, so a parameter that is updated in place is passed by no
-// launch that reads it.
+// Dependences are by whole buffers, so no launch that reads a parameter is moved past its update in place.
 //
-// A table stands where its first or its last member stood, where less memory is held for less time. Members
-// stay apart where they would hold a tensor of more than `table_bytes` any longer than it was: read from
-// memory instead of a cache, it costs more than the launch that was spared. Nor do they hold more memory at
-// any launch than the program's peak was before, and `table_bytes`.
+// A table takes the place of its first or its last member, whichever holds less memory for less time.
+// Members stay apart if a tensor of more than `table_bytes` would be held longer: reading it from memory
+// instead of a cache costs more than the launch saves. They also stay apart if the memory held at any launch
+// would exceed the program's former peak plus `table_bytes`.
 #pragma once
 
 #include "codegen/program.h"

@@ -1,4 +1,4 @@
-// Attributes: named constants on ops, parameters and modules. Kept sorted by name, so that printing is
+// Attributes: named constants on ops, parameters and modules. They are sorted by name, so that printing is
 // deterministic.
 #pragma once
 
@@ -13,15 +13,15 @@
 namespace rewire::ir {
 
 using Ints = std::vector<std::int64_t>;
-/// A class of its own, and not std::vector<double>: a std::variant of nothing but numbers, strings and
-/// vectors takes itself for one that always holds a value, and where a copy of it finds no memory, libstdc++
-/// 12 and 13 destroy a value that is not there.
+/// A list of doubles. It is a class of its own because of libstdc++ 12 and 13: they take a std::variant of
+/// only numbers, strings and vectors for one that always holds a value, and if a copy of it runs out of
+/// memory they destroy a value that does not exist.
 struct Doubles : std::vector<double> {
   using std::vector<double>::vector;
   Doubles(std::vector<double> values) : std::vector<double>(std::move(values)) {}
 };
 
-/// The order of the alternatives is part of the text form's grammar only through their spelling:
+/// The value of an attribute. The text form distinguishes the kinds by spelling:
 /// true | 3 | 3.0 | "text" | [1, 2] | [1.0, 2.0].
 using Attribute = std::variant<bool, std::int64_t, double, std::string, Ints, Doubles>;
 
@@ -35,8 +35,8 @@ class Attributes {
   const Attribute* find(std::string_view name) const;  // nullptr if absent
   bool has(std::string_view name) const { return find(name) != nullptr; }
 
-  /// The value; throws InternalError if absent or of another kind (the verifier has checked user input
-  /// before).
+  /// Returns the value. Throws InternalError if it is absent or of another kind; the verifier has checked
+  /// user input before.
   template <class T>
   const T& get(std::string_view name) const {
     const Attribute* attribute = find(name);

@@ -163,7 +163,7 @@ Value Builder::sum_to(Value x, const Shape& shape) {
   const Shape target = shape;  // as in broadcast
   const Shape from = type(x).shape;
   if (common_shape(from, target, location_) != from) {
-    user_error("shape {} is no broadcast of {}{}{}", to_string(from), to_string(target),
+    user_error("shape {} is not a broadcast of {}{}{}", to_string(from), to_string(target),
                location_.empty() ? "" : ", at ", location_);
   }
   const std::size_t added = from.size() - target.size();

@@ -1,6 +1,6 @@
-// Appends checked ops to a function. The named helpers broadcast as NumPy does (ranks aligned at the right,
-// extents of 1 grow, through explicit reshape and broadcast ops); emit() is strict. All of them throw
-// UserError on operands that do not fit.
+// Appends checked ops to a function. The named helpers broadcast as NumPy does: ranks are aligned at the
+// right and extents of 1 grow, by explicit reshape and broadcast ops. emit() is strict. All throw UserError
+// on operands that do not fit.
 #pragma once
 
 #include <initializer_list>
@@ -24,12 +24,12 @@ class Builder {
   const TensorType& type(Value value) const { return function_.type(value); }
   const Shape& shape(Value value) const { return function_.type(value).shape; }
 
-  /// Ops go in before body index `position`; each emitted op moves it on. Default: the end.
+  /// Inserts ops before body index `position`, which each emitted op advances. Default: the end.
   void set_position(std::size_t position) { position_ = position; }
   std::size_t position() const { return position_; }
 
-  /// The general form; the op's first result. `requested` is the result type of typed ops (constant, reshape,
-  /// cast, …).
+  /// Emits any op and returns its first result. `requested` is the result type of typed ops (constant,
+  /// reshape, cast, …).
   Value emit(Opcode code, std::span<const Value> operands, Attributes attributes = {},
              std::optional<TensorType> requested = {});
   Value emit(Opcode code, std::initializer_list<Value> operands, Attributes attributes = {},
@@ -44,7 +44,7 @@ class Builder {
   Value argument(std::string_view name, TensorType type);
   Value param(std::string_view name);  // a parameter of the module; InternalError if there is none
   Value constant(double value, DType dtype = DType::f32, Shape shape = {});
-  void result(std::string_view name, Value value);  // a named result of the function
+  void result(std::string_view name, Value value);  // adds a named result to the function
 
   // Pointwise with broadcasting.
   Value unary(Opcode code, Value x) { return emit(code, {x}); }
@@ -59,30 +59,30 @@ class Builder {
   Value div(Value a, double b) { return div(a, constant_like(a, b)); }
   Value compare(std::string_view direction, Value a, Value b);
   Value select(Value condition, Value if_true, Value if_false);
-  Value cast(Value x, DType dtype);  // x itself if it is of that dtype already
-  /// A scalar constant of x's dtype.
+  Value cast(Value x, DType dtype);  // x itself if it has that dtype
+  /// Returns a scalar constant of x's dtype.
   Value constant_like(Value x, double value) { return constant(value, type(x).dtype); }
 
   // Shape and reduction. Axes may be negative. Reductions keep their axes with extent 1.
   Value reshape(Value x, Shape shape);
   Value transpose(Value x, Ints permutation);
   Value broadcast(Value x, const Shape& shape);  // NumPy rules; x itself if nothing changes
-  std::vector<Value> broadcast_together(std::vector<Value> values);  // each to their common shape
+  std::vector<Value> broadcast_together(std::vector<Value> values);  // to their common shape
   Value slice(Value x, int axis, std::int64_t start, std::int64_t limit);
   Value concat(std::span<const Value> parts, int axis);
   Value sum(Value x, Ints axes);
   Value max(Value x, Ints axes);
   Value mean(Value x, Ints axes);
-  /// The sum of x over the axes that broadcasting `shape` to x's shape grew, reshaped to `shape`: the VJP of
-  /// broadcast.
+  /// Sums x over the axes along which `shape` was broadcast to x's shape, and reshapes to `shape`: the VJP
+  /// of broadcast.
   Value sum_to(Value x, const Shape& shape);
 
   // Contraction.
   Value matmul(Value a, Value b, bool transpose_a = false, bool transpose_b = false);
-  /// y = x W^T + b with PyTorch's layout: weight [out, in], bias [out] or invalid for none.
+  /// Returns y = x W^T + b in PyTorch's layout: weight [out, in], bias [out] or invalid for none.
   Value linear(Value x, Value weight, Value bias = {});
 
-  /// Names the ops emitted while it lives: Builder::Scope scope(b, "attn") inside "blocks.3" gives
+  /// Names the ops emitted during its lifetime: Builder::Scope scope(b, "attn") inside "blocks.3" gives
   /// "blocks.3.attn".
   class Scope {
    public:
@@ -95,7 +95,7 @@ class Builder {
     Builder& builder_;
     std::size_t saved_length_;
   };
-  /// Replaces the whole location prefix, e.g. with the forward op's for its gradient.
+  /// Replaces the whole location prefix, for example by the forward op's location for its gradient.
   void set_location(std::string location) { location_ = std::move(location); }
   const std::string& location() const { return location_; }
 

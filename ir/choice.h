@@ -1,6 +1,6 @@
-// What only a clock can tell: which of a few equivalent ways is the fastest here. The IR (and whoever stands
-// above it) asks; whoever owns a machine answers. Asked nobody, the cost model's favourite is taken, so that
-// a program without a machine is a function of its text alone.
+// Choices that need a measurement: which of several equivalent implementations is fastest here. The IR and
+// the layers above it ask a Chooser, which the owner of a machine provides. Without one the cost model
+// decides, so that a program without a machine is a function of its text alone.
 #pragma once
 
 #include <functional>
@@ -13,17 +13,17 @@
 namespace rewire::ir {
 
 struct Choice {
-  /// What is chosen, in one line: the kind, then sizes and dtypes. Equal keys are one choice.
+  /// The choice in one line: the kind, then sizes and dtypes. Equal keys are one choice.
   std::string key;
-  std::vector<std::string> candidates;  // two or more, by the cost model, the fastest first
-  /// A module with the one function `trial`, in which this choice is made as given: what is to be timed.
+  std::vector<std::string> candidates;  // two or more, the fastest first by the cost model
+  /// Makes the module to be timed: its one function `trial` takes the given candidate.
   std::function<Module(const std::string& candidate)> trial;
 };
 
 class Chooser {
  public:
   virtual ~Chooser() = default;
-  /// One of the candidates; the same for the same key.
+  /// Returns one of the candidates, always the same for one key.
   virtual std::string choose(const Choice& choice) = 0;
 };
 

@@ -1,4 +1,5 @@
-// The oracle: a naive double-precision interpreter of the IR, one op at a time, never optimised.
+// The reference evaluator: a naive double-precision interpreter of the IR, one op at a time, never
+// optimised.
 #pragma once
 
 #include <functional>
@@ -10,14 +11,14 @@
 
 namespace rewire::ir {
 
-/// Runs `function` on `arguments` (in the order of Function::arguments; UserError on a wrong count or type).
-/// `update` ops write `state` when all reads are done, in body order. Returns the results in the order of
-/// Function::results.
+/// Runs `function` on `arguments`, which are in the order of Function::arguments, and returns the results in
+/// the order of Function::results. `update` ops write `state` after all reads, in body order. Throws
+/// UserError if an argument's count or type is wrong.
 std::vector<Tensor> evaluate(const Module& module, const Function& function,
                              const std::vector<Tensor>& arguments, EvalState& state);
 
-/// Shows each op's results to `visit` in the order of the body, until it says false. No update is applied and
-/// a value is freed after its last use: for naming the first tensor of some kind.
+/// Passes each op's results to `visit` in body order until it returns false. Applies no update, and frees a
+/// value after its last use. It serves to find the first tensor of some kind.
 void evaluate_until(const Function& function, const std::vector<Tensor>& arguments, EvalState& state,
                     const std::function<bool(const Op&, Value, const Tensor&)>& visit);
 

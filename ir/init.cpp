@@ -71,7 +71,8 @@ std::string init_fault(const Init& init, const TensorType& type) {
   }
   if (init.kind == InitKind::sinusoid_2d && !is_grid(init.a, type)) {
     return fmt::format(
-        "the init {} takes a square grid behind so many rows, and a width that 4 divides; {} is none",
+        "the init {} takes that many rows and then a square grid, with a width divisible by 4; {} does not "
+        "fit",
         to_string(init), to_string(type));
   }
   if (init.kind == InitKind::values) {
@@ -81,15 +82,15 @@ std::string init_fault(const Init& init, const TensorType& type) {
                          type.elements());
     for (const double value : init.values)
       if (!fits(type.dtype, value, InitKind::constant))
-        return fmt::format("the init has the value {}, which is no finite {}", value, dtype_name(type.dtype));
+        return fmt::format("the init has the value {}, which is not a finite {}", value,
+                           dtype_name(type.dtype));
     return {};
   }
   const Extent drawn = extent_of(init);
   if (fits(type.dtype, drawn.least, init.kind) && fits(type.dtype, drawn.most, init.kind)) return {};
   return fmt::format(
-      "the init {} does not suit {}: its numbers are finite, a deviation 0 or more, a cut above 0, low at "
-      "most high, "
-      "and all that is drawn must fit the dtype",
+      "the init {} does not suit {}: its numbers must be finite, std >= 0, cut > 0, low <= high, and every "
+      "drawn value must fit the dtype",
       to_string(init), dtype_name(type.dtype));
 }
 

@@ -30,7 +30,7 @@ constexpr std::array<InitRow, 11> kInits = {{{InitKind::zeros, "zeros", 0},
 
 [[noreturn]] void refuse(std::string_view text) {
   user_error(
-      "'{}' is no init; there are zeros, ones, constant(value), normal(std), trunc_normal(std, cut), "
+      "'{}' is not an init; choose from zeros, ones, constant(value), normal(std), trunc_normal(std, cut), "
       "uniform(low, high), xavier_uniform, values(number, …), orthonormal, sinusoid, sinusoid_2d(rows of 0)",
       text);
 }

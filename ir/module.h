@@ -1,7 +1,7 @@
-// The IR: a Module of Functions over shared Parameters. SSA in one straight line: a Function's body is a
-// vector of ops in execution order, a Value is an index into the function's table of types. Everything is a
-// plain value: copying a Module clones it, which is how a rewrite is tried and dropped, and how phases and
-// programs are specialised.
+// The IR: a Module of Functions over shared Parameters, in SSA form without branches. A Function's body is a
+// vector of ops in execution order; a Value is an index into the function's table of types. Everything is a
+// plain value, and copying a Module clones it. So a rewrite can be tried and dropped, and phases and
+// programs can be specialised.
 #pragma once
 
 #include <compare>
@@ -31,10 +31,10 @@ struct Op {
   std::vector<Value> operands;
   std::vector<Value> results;
   Attributes attributes;
-  /// Provenance, e.g. "blocks.3.attn.qkv": printed as loc("…"), carried through every pass into emitted
-  /// kernels.
+  /// Provenance, such as "blocks.3.attn.qkv". It is printed as loc("…"), and every pass carries it into
+  /// emitted kernels.
   std::string location;
-  /// Line in the .rir file it was read from, for errors; 0 if built in memory. Neither printed nor compared.
+  /// Line in the .rir file, for errors; 0 if built in memory. It is neither printed nor compared.
   std::int32_t line = 0;
 };
 
@@ -52,11 +52,11 @@ struct Function {
 
   Value new_value(TensorType type);
   const TensorType& type(Value value) const { return types.at(static_cast<std::size_t>(value.id)); }
-  /// Index in `body` of the op that defines each value; -1 for arguments and dead ids.
+  /// Returns for each value the index in `body` of the op that defines it; -1 for arguments and dead ids.
   std::vector<std::int32_t> definitions() const;
-  /// Every operand and result equal to `from` becomes `to`, from body index `first_op` on.
+  /// Replaces `from` by `to` in all results, and in operands from body index `first_op` on.
   void replace_uses(Value from, Value to, std::size_t first_op = 0);
-  /// The argument or named result of this name; an invalid Value if there is none.
+  /// Returns the argument or named result of this name; an invalid Value if there is none.
   Value argument(std::string_view argument_name) const;
   Value result(std::string_view result_name) const;
 };
@@ -75,13 +75,14 @@ enum class InitKind : std::uint8_t {
   sinusoid_2d
 };
 
-/// How a parameter starts. constant(a) · normal(mean 0, std a) · trunc_normal(std a, cut at ±b as timm's
-/// trunc_normal_) · uniform[a, b) · xavier_uniform (fan from the last two axes out×in) · values (one number
-/// an element, row-major) · orthonormal (as a matrix of the first axis by all others: orthonormal rows, or columns where
-/// these are fewer; uniform among them) · sinusoid: of the last two axes, places by width, sin(p / 10000^(2i / width)) at
-/// 2i and its cosine at 2i + 1 (Vaswani et al., 2017, section 3.5) · sinusoid_2d (a rows of 0, then a square grid row by
-/// row: the first half of the width tells the column x, the second the row y, each as sin(x / 10000^(4i / width)) for i in
-/// [0, width / 4), then the cosines: MAE's, He et al., CVPR 2022).
+/// The initial value of a parameter. constant(a) · normal(mean 0, std a) · trunc_normal(std a, cut at ±b as
+/// timm's trunc_normal_) · uniform[a, b) · xavier_uniform (fans from the last two axes out×in) · values (one
+/// number per element, row-major) · orthonormal (the first axis by all others as a matrix: orthonormal rows,
+/// or columns if these are fewer; uniform among such matrices) · sinusoid (last two axes place by width:
+/// sin(p / 10000^(2i / width)) at 2i and its cosine at 2i + 1; Vaswani et al., 2017, section 3.5) ·
+/// sinusoid_2d (a rows of 0, then a square grid row by row: the first half of the width encodes the column
+/// x, the second the row y, each as sin(x / 10000^(4i / width)) for i in [0, width / 4), then the cosines:
+/// MAE's, He et al., CVPR 2022).
 struct Init {
   InitKind kind = InitKind::zeros;
   double a = 0;
@@ -90,21 +91,21 @@ struct Init {
   bool operator==(const Init&) const = default;
 };
 
-/// What a parameter is to a run. Files of weights hold those that evaluation may read: weight, statistic and
-/// average; what a step that is not finite leaves behind is cleared in partial.
+/// The role of a parameter in a run. Files of weights hold those that evaluation may read: weight, statistic
+/// and average. A step that is not finite leaves values in partial, which are cleared.
 enum class StateKind : std::uint8_t {
   weight,
-  statistic,  // of what forward has seen
+  statistic,  // of values that forward has seen
   average,    // of weights
-  moment,     // what the optimizer remembers
+  moment,     // a state of the optimizer
   counter,    // of the run's steps
-  random,     // what random numbers are drawn from
+  random,     // a state of random numbers
   flag,       // whether the run is still finite
-  partial     // of a step that is under way
+  partial     // of an unfinished step
 };
 std::string_view state_kind_name(StateKind kind);
 
-/// A named tensor that lives across programs. All of them stand in one state arena.
+/// A named tensor that lives across programs, in one common state arena.
 struct Parameter {
   std::string name;
   TensorType type;
@@ -115,17 +116,19 @@ struct Parameter {
   std::string role;         // norm, qkv, proj, fc1, fc2, patch_embed, head, cls_token, pos_embed, join
   std::string site;         // attn | mlp | conv, or "" outside a branch
   std::int32_t block = -1;  // block index, -1 outside the blocks
-  std::int32_t layer = -1;  // as layer-wise rates count from the input on, the stem's 0; -1: not told
+  std::int32_t layer = -1;  // depth for layer-wise rates: the stem is 0; -1: unknown
   OptimizerHint hint = {};
   StateKind kind = StateKind::weight;
-  std::string average_of = {};  // of an average that is kept beside its weight: the weight's name
+  std::string average_of = {};  // of an average kept beside its weight: the weight's name
 
-  /// Of a file of weights. What is kept beside a weight is of a file of its own, under the weight's name.
+  /// Returns whether it belongs to a file of weights. Averages kept beside weights have a file of their own,
+  /// under the weights' names.
   bool is_weight() const { return kind <= StateKind::average && average_of.empty(); }
 };
 
-/// Where parameters stand, by name: of the first `places.size()` of a module, as long as the last of them is
-/// still where it was. Module::add_parameter keeps it up; without it names are compared one by one.
+/// An index of parameters by name. It covers the first `places.size()` parameters of a module, as long as
+/// the last of these has not moved. Module::add_parameter maintains it; without it names are compared one by
+/// one.
 struct ParameterPlaces {
   std::unordered_map<std::string, std::size_t> places;
 
@@ -137,24 +140,24 @@ struct ParameterPlaces {
   }
 };
 
-/// The text form prints a module as ir/text.h describes. Order of parameters and functions is kept.
+/// The module; ir/text.h describes its text form. Parameters and functions keep their order.
 struct Module {
   std::string name;
-  Attributes attributes;  // model facts a reader wants: image, patch, dim, …
+  Attributes attributes;  // facts about the model for readers: image, patch, dim, …
   std::vector<Parameter> parameters;
   std::vector<Function> functions;
   ParameterPlaces parameter_index = {};
 
   Function* find_function(std::string_view function_name);
   const Function* find_function(std::string_view function_name) const;
-  /// Throws InternalError if there is none: for callers that built it.
+  /// Returns the function. Throws InternalError if there is none, for callers that built it.
   Function& function(std::string_view function_name);
   const Function& function(std::string_view function_name) const;
   const Parameter* find_parameter(std::string_view parameter_name) const;
   Parameter* find_parameter(std::string_view parameter_name);
-  /// Adds a parameter; throws UserError if the name is taken by one of another type. Its name then stays.
+  /// Adds a parameter, or returns the existing one of this name. Throws UserError if that has another type.
   Parameter& add_parameter(Parameter parameter);
-  /// The same of one that neither trains nor decays; one that is there becomes of this kind.
+  /// Adds a parameter that neither trains nor decays; an existing one of this name gets the kind.
   Parameter& add_state(std::string_view state_name, TensorType type, StateKind kind, Init init = {});
   /// Drops the parameters that no function reads or updates.
   void drop_unused_parameters();

@@ -1,4 +1,5 @@
-// An op's code, and its name. Which ops there are is in ir/opcodes.h: who needs only the type does not depend on the op table.
+// An op's code and name. ir/opcodes.h lists the ops; code that needs only the type does not depend on the op
+// table.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// The ops, as an enum made from the op table (ir/ops/ops.def). Sources include this; headers make do with ir/opcode.h.
+// The ops, as an enum made from the op table (ir/ops/ops.def). Sources include this; headers include
+// ir/opcode.h.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What an optimizer is told of one weight, beside what it is told of all.
+// Optimizer settings of one weight, beside those of all weights.
 #pragma once
 
 #include <array>
@@ -8,11 +8,11 @@
 
 namespace rewire::ir {
 
-/// Each number stands instead of the run's; none leaves the run's.
+/// Settings that override the run's. An empty one keeps the run's.
 struct OptimizerHint {
-  std::optional<double> lr_scale;      // times the schedule's rate, finite and > 0
-  std::optional<double> weight_decay;  // finite and >= 0, whatever the weight's group; 0: none
-  std::optional<double> beta1, beta2;  // in [0, 1), of optimizers that keep such means
+  std::optional<double> lr_scale;      // factor on the schedule's rate, finite and > 0
+  std::optional<double> weight_decay;  // finite and >= 0, in whichever group the weight is; 0: none
+  std::optional<double> beta1, beta2;  // in [0, 1), for optimizers that keep such means
   bool operator==(const OptimizerHint&) const = default;
 };
 
@@ -27,9 +27,9 @@ inline constexpr std::array<OptimizerHintField, 4> kOptimizerHintFields = {{
     {"beta2", &OptimizerHint::beta2},
 }};
 
-/// "" if every number that is given is within its range; else which one is not, and the range.
+/// Returns "" if every given number is within its range, else the faulty one with its range.
 std::string hint_fault(const OptimizerHint& hint);
-/// "lr_scale 10, weight_decay 0"; "" if nothing is given.
+/// Returns "lr_scale 10, weight_decay 0"; "" if nothing is given.
 std::string to_string(const OptimizerHint& hint);
 
 }  // namespace rewire::ir

@@ -1,5 +1,5 @@
-// What can be chosen by a name and told by a schema: models, sources of images, objectives, optimizers,
-// schedules. Each is a row of one list; a row's file is all that knows it.
+// Named residents with a schema: models, sources of images, objectives, optimizers, schedules. Each is a row
+// of one list, and only the row's own file knows it.
 #pragma once
 
 #include <fmt/ranges.h>
@@ -15,7 +15,7 @@
 
 namespace rewire::ir {
 
-/// A row by its name, with what it is told; what is not told has the schema's default.
+/// The name of a row with its given parameters; all others have the schema's defaults.
 struct Selection {
   std::string name;
   Attributes values = {};
@@ -26,6 +26,18 @@ struct Selection {
   }
 };
 
+/// The name of a row and one line about it.
+struct NamedDoc {
+  std::string name, doc = {};
+};
+
+template <class Row>
+std::vector<NamedDoc> named_docs(std::span<const Row* const> rows) {
+  std::vector<NamedDoc> docs;
+  for (const Row* row : rows) docs.push_back({std::string(row->name), std::string(row->doc)});
+  return docs;
+}
+
 template <class Row>
 std::vector<std::string> row_names(std::span<const Row* const> rows) {
   std::vector<std::string> names;
@@ -33,7 +45,8 @@ std::vector<std::string> row_names(std::span<const Row* const> rows) {
   return names;
 }
 
-/// UserError "optimizer.name=sdg is unknown: it takes one of adamw|sgd (did you mean 'sgd'?)".
+/// Returns the row. Throws UserError "optimizer.name=sdg is unknown: it takes one of adamw|sgd (did you mean
+/// 'sgd'?)".
 template <class Row>
 const Row& find_row(std::span<const Row* const> rows, std::string_view key, std::string_view name) {
   const auto found = std::ranges::find(rows, name, &Row::name);

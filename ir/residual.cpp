@@ -29,7 +29,7 @@ std::vector<Join::Change> changes_from_text(std::string_view text) {
     const std::string_view place = change.substr(0, colon);
     if (colon == std::string_view::npos || colon + 1 >= change.size() ||
         std::ranges::find(kChangedPlaces, place) == kChangedPlaces.end()) {
-      user_error("changes: '{}' is no PLACE:PLUGIN, with one of {} as the place", change,
+      user_error("changes: '{}' is not PLACE:PLUGIN, where PLACE is one of {}", change,
                  fmt::join(kChangedPlaces, ", "));
     }
     changes.push_back({std::string(change.substr(0, colon)), std::string(change.substr(colon + 1))});
@@ -67,7 +67,7 @@ std::string Join::describe() const {
 
 Join read_join(const Op& residual) {
   if (residual.code != Opcode::residual) {
-    internal_error("read_join on '{}', which is no residual", opcode_name(residual.code));
+    internal_error("read_join on '{}', which is not a residual", opcode_name(residual.code));
   }
   const Attributes& attributes = residual.attributes;
   Join join;

@@ -1,7 +1,7 @@
-// A residual join as a `residual` op holds it. Operands: stream, branch, input, then the terms of its sum in
-// this order: the shortcut slot (only if has_shortcut), the branch slot, the paths. A fresh join has shortcut
-// = stream, slot = branch and no path: x + f. Plugins read stream, branch and input (which no rewrite
-// changes) and set the slots; lowering is the plain sum of the terms.
+// A residual join, as a `residual` op holds it. Its operands are stream, branch and input, then the terms of
+// its sum: the shortcut slot (only if has_shortcut), the branch slot, the paths. A fresh join has shortcut =
+// stream, slot = branch and no path: x + f. Plugins read stream, branch and input, which no rewrite changes,
+// and set the slots. Lowering makes the plain sum of the terms.
 #pragma once
 
 #include <cstddef>
@@ -12,18 +12,18 @@
 
 namespace rewire::ir {
 
-/// The operand where the terms of the sum begin, after stream, branch and input.
+/// The operand at which the terms of the sum begin, after stream, branch and input.
 inline constexpr std::size_t kFirstJoinTerm = 3;
 
 struct Join {
-  Value stream;    // the original stream x (after a projection shortcut, where there is one)
+  Value stream;    // the original stream x (after a projection shortcut, if there is one)
   Value branch;    // the branch's output f, after drop path
-  Value input;     // what the branch read: LN(x) in a pre-norm block
+  Value input;     // the branch's input: LN(x) in a pre-norm block
   Value shortcut;  // slot; invalid when cleared
   Value branch_slot;
   std::vector<Value> paths;
 
-  std::string place;  // of its block: "blocks.3", "stages.2.blocks.1", "decoder_blocks.3"
+  std::string place;  // the block's place: "blocks.3", "stages.2.blocks.1", "decoder_blocks.3"
   std::int64_t block = 0;
   std::string site;  // attn | mlp | conv
   std::string scope = "encoder";
@@ -35,27 +35,28 @@ struct Join {
   std::string last_weight;     // the parameter that ends the branch: blocks.3.attn.proj.weight
   std::string shortcut_owner;  // the plugin that claimed the slot; "" if unclaimed
   std::string branch_owner;
-  std::string sum_owner;  // the plugin that claimed all of it: slots and paths
+  std::string sum_owner;  // the plugin that claimed the whole sum: slots and paths
 
-  /// What was done to it and claims nothing, in order: a path was added ("path"), or what stood in a slot or
-  /// all of the sum was taken on by a function of it ("shortcut", "branch", "sum"), or a value that the
-  /// branch reads was replaced, by its role ("norm_input", "q", …: write-a-plugin.md has them).
+  /// A change that claims nothing. `place` is "path" for an added path, or "shortcut", "branch" or "sum" if
+  /// a function of that term or sum replaced it. For a replaced value of the branch it is the value's role
+  /// ("norm_input", "q", …; docs/guide/sdk.md lists them).
   struct Change {
     std::string place, plugin;
     bool operator==(const Change&) const = default;
   };
-  std::vector<Change> changes;  // the attribute: "path:augment,branch:scale"
+  std::vector<Change> changes;  // in order; the attribute is "path:augment,branch:scale"
 
-  /// "blocks.3.attn", for messages and names of added parameters (blocks.3.join_attn.*).
+  /// Returns "blocks.3.attn", for messages and names of added parameters (blocks.3.join_attn.*).
   std::string describe() const;
 };
 
-/// Where the location is "<somewhere>.blocks.<number>.<site>" or "<word><number>.<number>.<site>", its place is that
-/// without the site; else it is blocks.<block>, in another scope than the encoder <scope>_blocks.<block>.
+/// Reads a join. Its place is the location without the site, if that is "<somewhere>.blocks.<number>.<site>"
+/// or "<word><number>.<number>.<site>". Else it is blocks.<block>, or <scope>_blocks.<block> outside the
+/// encoder.
 Join read_join(const Op& residual);
-/// Writes slots and facts back into the op (operands and attributes); the result is untouched.
+/// Writes slots and facts back into the op (operands and attributes). The result stays the same.
 void write_join(Op& residual, const Join& join);
-/// Body indices of the function's joins, in order.
+/// Returns the body indices of the function's joins, in order.
 std::vector<std::size_t> find_joins(const Function& function);
 
 }  // namespace rewire::ir

@@ -40,7 +40,7 @@ std::optional<T> parse_number(std::string_view text) {
 template <class Number>
 void check_number(const ParameterSpec& parameter, Number value, std::string_view key) {
   const auto wide = static_cast<long double>(value);
-  if (!std::isfinite(wide)) refuse(parameter, key, fmt::format("{}", value), "is no finite float");
+  if (!std::isfinite(wide)) refuse(parameter, key, fmt::format("{}", value), "is not a finite float");
   if (!parameter.bounds.hold(wide)) refuse(parameter, key, fmt::format("{}", value), "is out of range");
 }
 
@@ -132,16 +132,16 @@ Attribute ParameterSpec::parse(std::string_view text) const {
     case ParameterKind::boolean:
       if (text == "true" || text == "1" || text == "on") return true;
       if (text == "false" || text == "0" || text == "off") return false;
-      refuse(*this, name, text, "is no bool");
+      refuse(*this, name, text, "is not a bool");
     case ParameterKind::integer: {
       const std::optional<std::int64_t> value = parse_int(text);
-      if (!value) refuse(*this, name, text, "is no int");
+      if (!value) refuse(*this, name, text, "is not an int");
       if (!bounds.hold(static_cast<long double>(*value))) refuse(*this, name, text, "is out of range");
       return *value;
     }
     case ParameterKind::number: {
       const std::optional<double> value = parse_number<double>(text);
-      if (!value || !std::isfinite(*value)) refuse(*this, name, text, "is no finite float");
+      if (!value || !std::isfinite(*value)) refuse(*this, name, text, "is not a finite float");
       if (!bounds.hold(*value)) refuse(*this, name, text, "is out of range");
       return *value;
     }

@@ -1,14 +1,14 @@
-// Results of `forward` beside its logits: what a training step is asked to do with a value of the forward
-// pass. `forward` itself stays a function without effects; programs/programs.h makes of them
+// Results of `forward` beside its logits. They ask a training step to use a value of the forward pass.
+// `forward` itself stays a function without effects; programs/programs.h gives the results their meaning:
 //
 //   report.<name>        float scalar    a number for the metrics, named after join and plugin
 //   loss.<name>          float scalar    a term that is added to the loss
 //   update.<weight>      the weight's    the next value of a weight that does not train
-//   after_step.<weight>  the weight's    the weight's value behind the optimizer's update, as a function of
-//                                        the value that the optimizer gave it
+//   after_step.<weight>  the weight's    the weight's value after the optimizer's update, as a function of
+//                                        the optimizer's value
 //
-// Beside them `forward` may read the share of training that is done, kProgress f32[], which the step program
-// knows exactly and keeps up with each update, so that it is saved with the weights and evaluation reads it.
+// `forward` may also read kProgress f32[], the share of training that is done. The step program knows it
+// exactly and updates it with the weights, so it is saved with them and evaluation reads it.
 #pragma once
 
 #include <string>
@@ -26,7 +26,7 @@ inline constexpr std::string_view kAfterStepPrefix = "after_step.";
 
 inline constexpr std::string_view kProgress = "train.progress", kProgressRole = "progress";
 
-/// The results whose names begin with `prefix`, in order, by the rest of their names.
+/// Returns the results whose names begin with `prefix`, in order, with the rest of their names.
 inline std::vector<Argument> side_results(const Function& forward, std::string_view prefix) {
   std::vector<Argument> found;
   for (const Argument& result : forward.results) {

@@ -15,16 +15,16 @@
 //     }
 //   }
 //
-// The printer numbers values in order of definition (%0, %1, …); arguments keep their names. Attributes equal
-// to their default are not printed. Doubles print as the shortest text that reads back to the same bits,
-// always with '.', 'e', "inf" or "nan" in it.
+// The printer numbers values in order of definition (%0, %1, …); arguments keep their names. Attributes
+// equal to their default are not printed. Doubles print as the shortest text that reads back to the same
+// bits, always with '.', 'e', "inf" or "nan" in it.
 //
-// A name of other characters than [A-Za-z_][A-Za-z0-9_.]* stands in quotes: @"odd name", %"1", {"a b" = 1}.
-// Strings escape \" \\ \n \t and \xHH. `param` is trainable, `state` is not; both take the attributes block,
-// layer, decay, init, role, site, average_of, and lr_scale, weight_decay, beta1, beta2 (ir/optimizer_hint.h), where
-// init is zeros | ones | constant(v) | normal(std) | trunc_normal(std, cut) | uniform(low, high) | xavier_uniform.
-// White space is free, but an op's first operand stands on the op's line. The reader may leave out ": type"
-// where the op infers it; a stated type must be the inferred one.
+// A name that does not match [A-Za-z_][A-Za-z0-9_.]* is quoted: @"odd name", %"1", {"a b" = 1}. Strings
+// escape \" \\ \n \t and \xHH. `param` is trainable, `state` is not. Both take the attributes block, layer,
+// decay, init, role, site, average_of, and lr_scale, weight_decay, beta1, beta2 (ir/optimizer_hint.h). init
+// is zeros | ones | constant(v) | normal(std) | trunc_normal(std, cut) | uniform(low, high) |
+// xavier_uniform. White space is free, but an op's first operand must be on the op's line. ": type" may be
+// omitted if the op infers it; a written type must equal the inferred one.
 #pragma once
 
 #include <string>
@@ -36,10 +36,11 @@ namespace rewire::ir {
 
 std::string print(const Module& module);
 std::string print(const Module& module,
-                  const Function& function);  // the function alone, indented as in a module
+                  const Function& function);  // prints the function alone, indented as in a module
 
-/// Parses and verifies. UserError on any fault, three lines: "file:line:column: message", the source line, a
-/// caret. Never crashes, hangs or allocates beyond a small multiple of the text, whatever the text.
+/// Parses and verifies a module. Throws UserError on any fault, with three lines: "file:line:column:
+/// message", the source line, a caret. It never crashes, hangs or allocates beyond a small multiple of the
+/// text.
 Module parse(std::string_view text, std::string_view file_name = "<text>");
 
 }  // namespace rewire::ir

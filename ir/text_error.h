@@ -1,5 +1,5 @@
-// An error whose message has lines by design, as the place in a text, and is printed with them. In
-// every other message a line feed came from outside, and is printed as \x0a.
+// An error whose message has several lines by design, such as a place in a text. They are printed as lines;
+// in any other message a line feed is foreign and is printed as \x0a.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace rewire::ir {
 
 class TextError : public UserError {
  public:
-  /// `message`: all that came from outside is made printable already.
+  /// `message` must have all foreign text made printable.
   explicit TextError(const std::string& message) : UserError(message) {}
 };
 

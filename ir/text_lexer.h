@@ -1,4 +1,4 @@
-// Tokens of the text form. One token at a time, no recursion, no allocation but a quoted string's own bytes.
+// Tokens of the text form, one at a time, without recursion. Only a quoted string's bytes are allocated.
 #pragma once
 
 #include <cstdint>
@@ -23,22 +23,22 @@ struct Token {
   std::string_view text;  // as written
   std::size_t offset = 0;
   std::int32_t line = 1;
-  std::string decoded;  // a string's bytes, or the name behind % or @
+  std::string decoded;  // a string's bytes, or the name after % or @
 };
 
-/// The text being parsed, with a name for messages.
+/// The parsed text, and its name in messages.
 struct SourceText {
   std::string_view text;
   std::string_view file_name;
 
-  /// Throws the three-line UserError that text.h describes. `message` is cut to a sane length.
+  /// Throws the UserError of three lines that ir/text.h describes. Very long messages are cut.
   [[noreturn]] void fail(std::size_t offset, std::string_view message) const;
 };
 
-/// A name that needs no quotes after % or @, or as a function's result: [A-Za-z_][A-Za-z0-9_.]*.
+/// Returns whether a name needs no quotes after % or @, or as a function's result: [A-Za-z_][A-Za-z0-9_.]*.
 bool is_plain_name(std::string_view name);
 
-/// The string between quotes, with \" \\ \n \t and \xHH for other control characters.
+/// Quotes a string, with \" \\ \n \t and \xHH for other control characters.
 std::string quote(std::string_view text);
 
 class Lexer {
@@ -46,7 +46,7 @@ class Lexer {
   explicit Lexer(const SourceText& source) : source_(source) { advance(); }
 
   const Token& peek() const { return token_; }
-  /// The current token; moves on to the next.
+  /// Returns the current token and moves on to the next.
   Token take();
 
  private:

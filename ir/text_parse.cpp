@@ -69,7 +69,8 @@ class Parser {
   Token take() { return lexer_.take(); }
   /// Names become C strings, of plugins and libraries. A module's own attributes are text, and hold any.
   Token take_without_nul() {
-    if (peek().decoded.find('\0') != std::string::npos) fail(peek(), "a name holds no NUL character");
+    if (peek().decoded.find('\0') != std::string::npos)
+      fail(peek(), "a name must not contain a NUL character");
     return take();
   }
 
@@ -151,7 +152,7 @@ class Parser {
     } else if (key == "block" || key == "layer") {
       const auto index = attribute_as<std::int64_t>(at, key, value, "an integer");
       if (index < -1 || index > std::numeric_limits<std::int32_t>::max()) {
-        fail(at, "{} = {} is no {} index", key, index, key);
+        fail(at, "{} = {} is not a {} index", key, index, key);
       }
       (key == "block" ? parameter.block : parameter.layer) = static_cast<std::int32_t>(index);
     } else if (key == "decay") {
@@ -205,7 +206,7 @@ class Parser {
     const Token name = take_kind(TokenKind::identifier, "a type such as f32[8,3]");
     const std::optional<DType> dtype = dtype_from_name(name.text);
     if (!dtype) {
-      fail(name, "'{}' is no element type; there are f64, f32, bf16, f16, i64, i32, u8, i1",
+      fail(name, "'{}' is not an element type; choose from f64, f32, bf16, f16, i64, i32, u8, i1",
            name.text.substr(0, 60));
     }
     TensorType type{*dtype, {}};
@@ -214,7 +215,7 @@ class Parser {
       if (!type.shape.empty()) expect(",");
       const Token number = take_kind(TokenKind::number, "an extent");
       std::int64_t extent = 0;
-      if (!read_number(number.text, extent)) fail(number, "{} is no extent", display(number));
+      if (!read_number(number.text, extent)) fail(number, "{} is not an extent", display(number));
       type.shape.push_back(extent);
       if (type.rank() > kMaxRank) fail(number, "a tensor has at most {} axes", kMaxRank);
     }
@@ -277,11 +278,11 @@ class Parser {
     const Token token = take();
     if (token.text.find_first_of(".eEn") == std::string_view::npos) {
       std::int64_t integer = 0;
-      if (!read_number(token.text, integer)) fail(token, "{} is no 64-bit integer", display(token));
+      if (!read_number(token.text, integer)) fail(token, "{} is not a 64-bit integer", display(token));
       return integer;
     }
     double number = 0;
-    if (!read_number(token.text, number)) fail(token, "{} is no number a double can hold", display(token));
+    if (!read_number(token.text, number)) fail(token, "{} does not fit a double", display(token));
     return number;
   }
 
@@ -324,7 +325,7 @@ class Parser {
     while (!accept(")")) {
       if (!signature_.empty()) expect(",");
       const Token name = take_name("a result's name");
-      if (!names.insert(name.decoded).second) fail(name, "result '{}' stands twice", name.decoded);
+      if (!names.insert(name.decoded).second) fail(name, "result '{}' appears twice", name.decoded);
       expect(":");
       signature_.emplace_back(name.decoded, parse_type());
     }

@@ -13,20 +13,20 @@ namespace rewire::ir {
 
 enum class DType : std::uint8_t { f64, f32, bf16, f16, i64, i32, u8, i1 };
 
-/// "f32", "bf16", … as the text form spells them.
+/// Returns "f32", "bf16", …, the spelling of the text form.
 std::string_view dtype_name(DType dtype);
 std::optional<DType> dtype_from_name(std::string_view name);
-/// Bytes of one element in memory; i1 takes one byte.
+/// Returns the bytes of one element in memory; i1 takes one byte.
 std::size_t dtype_bytes(DType dtype);
 bool is_float(DType dtype);
 bool is_integer(DType dtype);  // i64, i32, u8; not i1
 
-/// Extents, outermost first. Rank 0 (empty) is a scalar. An extent is >= 1.
+/// Extents, outermost first, each >= 1. Rank 0 (empty) is a scalar.
 using Shape = std::vector<std::int64_t>;
 
-/// Product of the extents; 1 for a scalar.
+/// Returns the product of the extents; 1 for a scalar.
 std::int64_t element_count(const Shape& shape);
-/// Row-major strides in elements.
+/// Returns row-major strides in elements.
 Shape row_major_strides(const Shape& shape);
 
 struct TensorType {
@@ -39,7 +39,7 @@ struct TensorType {
   bool operator==(const TensorType&) const = default;
 };
 
-/// "f32[64,50,192]"; a scalar is "f32[]".
+/// Returns "f32[64,50,192]"; for a scalar "f32[]".
 std::string to_string(const TensorType& type);
 std::string to_string(const Shape& shape);  // "[64,50,192]"
 

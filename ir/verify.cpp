@@ -31,7 +31,7 @@ void check_unique_names(const Items& items, std::string_view what) {
   std::unordered_set<std::string_view> names;
   for (const auto& item : items) {
     if (item.name.empty()) violate(1, "{} without a name", what);
-    if (!names.insert(item.name).second) violate(1, "{} '{}' exists twice", what, item.name);
+    if (!names.insert(item.name).second) violate(1, "{} '{}' is defined twice", what, item.name);
   }
 }
 
@@ -65,7 +65,7 @@ class FunctionVerifier {
   void check_results() const {
     for (const Argument& result : function_.results) {
       if (!is_defined(result.value)) {
-        violate(10, "result '{}' is no value that the function defines", result.name);
+        violate(10, "result '{}' is not a value that the function defines", result.name);
       }
     }
   }
@@ -115,7 +115,7 @@ class FunctionVerifier {
       violate(3, "{}: {} operands do not fit the op table", describe(op), operands);
     }
     if (op.results.size() != static_cast<std::size_t>(info.results)) {
-      violate(3, "{}: {} results, not the op table's {}", describe(op), op.results.size(), info.results);
+      violate(3, "{}: {} results, but the op table has {}", describe(op), op.results.size(), info.results);
     }
   }
 
@@ -196,11 +196,11 @@ class FunctionVerifier {
     };
     const bool shortcut_changed = !has_shortcut || op.operands[3] != op.operands[0];
     if (shortcut_changed && !is_told(join.shortcut_owner, "shortcut")) {
-      violate(8, "{}: the shortcut slot was changed and names no owner", describe(op));
+      violate(8, "{}: the shortcut slot was changed but has no owner", describe(op));
     }
     const bool branch_changed = op.operands[branch_slot] != op.operands[1];
     if (branch_changed && !is_told(join.branch_owner, "branch")) {
-      violate(8, "{}: the branch slot was changed and names no owner", describe(op));
+      violate(8, "{}: the branch slot was changed but has no owner", describe(op));
     }
   }
 

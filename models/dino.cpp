@@ -102,29 +102,41 @@ const Family kDino{
     .name = "dino",
     .doc = "the vision transformer and projection head of self-distillation without labels",
     .objective = "dino",
-    .schema = {ir::int_parameter("dim", 384, "width of the residual stream").at_least(1).at_most(65536),
-               ir::int_parameter("depth", 12, "blocks").at_least(1).at_most(4096),
-               ir::int_parameter("heads", 6, "of attention; must divide dim").at_least(1).at_most(65536),
-               ir::float_parameter("mlp_ratio", 4, "hidden units of the MLP, in dims").above(0).at_most(64),
-               ir::int_parameter("patch", 16, "pixels a side; must divide image").at_least(1).at_most(16384),
-               ir::int_parameter("image", 224, "pixels a side").at_least(1).at_most(16384),
-               ir::int_parameter("channels", 3, "of the image").at_least(1).at_most(4096),
-               ir::int_parameter(
-                   "position_image", 0,
-                   "pixels a side of the image that pos_embed is of, which is resized; 0: image")
-                   .at_least(0)
-                   .at_most(16384),
-               ir::float_parameter("drop_path", 0, "rate of the last block, linear from 0 at the first")
-                   .at_least(0)
-                   .below(1),
-               ir::bool_parameter("head", true, "whether there is one; without it the features are all"),
-               ir::int_parameter("hidden_dim", 2048, "of the head's layers").at_least(1).at_most(65536),
-               ir::int_parameter("bottleneck_dim", 256, "what the head's last layer sees")
-                   .at_least(1)
-                   .at_most(65536),
-               ir::int_parameter("out_dim", 65536, "of the projection").at_least(2).at_most(1e7),
-               ir::bool_parameter("norm_last_layer", true,
-                                  "the last layer's rows keep length 1, weight_g does not train")},
+    .schema =
+        {ir::int_parameter("dim", 384, "width of the residual stream; a multiple of heads")
+             .at_least(1)
+             .at_most(65536),
+         ir::int_parameter("depth", 12, "number of blocks").at_least(1).at_most(4096),
+         ir::int_parameter("heads", 6, "attention heads per block; a divisor of dim")
+             .at_least(1)
+             .at_most(65536),
+         ir::float_parameter("mlp_ratio", 4, "hidden width of the MLP divided by dim").above(0).at_most(64),
+         ir::int_parameter("patch", 16, "side of a patch in pixels; a divisor of image")
+             .at_least(1)
+             .at_most(16384),
+         ir::int_parameter("image", 224, "side of an input image in pixels").at_least(1).at_most(16384),
+         ir::int_parameter("channels", 3, "channels of an input image").at_least(1).at_most(4096),
+         ir::int_parameter(
+             "position_image", 0,
+             "side in pixels of the image that pos_embed was trained for, from which it is resized; 0: image")
+             .at_least(0)
+             .at_most(16384),
+         ir::float_parameter(
+             "drop_path", 0,
+             "stochastic depth: drop rate of the last block; rates grow linearly from 0 at the first")
+             .at_least(0)
+             .below(1),
+         ir::bool_parameter("head", true,
+                            "whether the model has a projection head; false: the result is the features"),
+         ir::int_parameter("hidden_dim", 2048, "width of the projection head's hidden layers")
+             .at_least(1)
+             .at_most(65536),
+         ir::int_parameter("bottleneck_dim", 256, "input width of the projection head's last layer")
+             .at_least(1)
+             .at_most(65536),
+         ir::int_parameter("out_dim", 65536, "output width of the projection head").at_least(2).at_most(1e7),
+         ir::bool_parameter("norm_last_layer", true,
+                            "keep each row of the last layer at length 1 (weight_g is not trained)")},
     .build = build_dino,
     .backbone = {{"head", false}},
     .positions = PositionRule::deit,

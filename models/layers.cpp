@@ -270,7 +270,7 @@ Layers::Block::~Block() {
 
 Value Layers::join(std::string_view site, Value x, const Layer& input_of, const Layer& branch_of,
                    const JoinOptions& options) {
-  if (block_ < 0) internal_error("a join of site '{}' stands in no block", site);
+  if (block_ < 0) internal_error("a join of site '{}' is outside every block", site);
   site_ = site;
   const Value input = input_of(x);
   const Value stream = options.shortcut ? options.shortcut(x, input) : x;
@@ -329,20 +329,20 @@ std::vector<std::int64_t> stage_depths(const ir::Attributes& options, std::size_
   std::vector<std::int64_t> depths;
   for (const double depth : options.get<ir::Doubles>("depths")) {
     if (depth != std::floor(depth))
-      user_error("model.depths has {}; it takes whole numbers, one a stage", ir::value_text(depth));
+      user_error("model.depths has {}; it takes whole numbers, one per stage", ir::value_text(depth));
     depths.push_back(static_cast<std::int64_t>(depth));
   }
   if (depths.empty() || depths.size() > most)
-    user_error("model.depths has {} entries; it takes one a stage, 1 to {} of them", depths.size(), most);
+    user_error("model.depths has {} entries; it takes one per stage, for 1 to {} stages", depths.size(),
+               most);
   return depths;
 }
 
 void check_image_side(std::int64_t image, std::int64_t stride, std::string_view other_stem) {
   if (stride > 1 && image <= stride / 2) {
     user_error(
-        "model.image={} is too small: stem and stages make one pixel of {} x {}, so it takes {} or more; "
-        "{}fewer stages "
-        "take smaller images",
+        "model.image={} is too small: stem and stages reduce {} x {} pixels to one, so it takes {} or more; "
+        "{}fewer stages take smaller images",
         image, stride, stride, stride / 2 + 1, other_stem.empty() ? "" : fmt::format("{} and ", other_stem));
   }
 }

@@ -64,18 +64,19 @@ MaskedAutoencoder settings_of_mae(const ir::Attributes& options) {
        {std::tuple{"", s.dim, s.heads}, {"decoder_", s.decoder_dim, s.decoder_heads}}) {
     if (*name != '\0' && !s.decoder) continue;
     if (width % heads != 0) {
-      user_error("model.{}dim={} is no multiple of model.{}heads={}; set dim to heads times a head's width",
-                 name, width, name, heads);
+      user_error(
+          "model.{}dim={} is not a multiple of model.{}heads={}; set dim to heads times a head's width", name,
+          width, name, heads);
     }
     if (width % 4 != 0)
-      user_error("model.{}dim={} is no multiple of 4, which sinusoids of two dimensions take", name, width);
+      user_error("model.{}dim={} is not a multiple of 4, as two-dimensional sinusoids need", name, width);
     if (mae_units(s, width) < 1) {
       user_error("model.{}dim={} times model.mlp_ratio={} leaves no hidden unit; raise one of them", name,
                  width, s.mlp_ratio);
     }
   }
   if (s.image % s.patch != 0) {
-    user_error("model.image={} is no multiple of model.patch={}; patches must tile the image", s.image,
+    user_error("model.image={} is not a multiple of model.patch={}; patches must tile the image", s.image,
                s.patch);
   }
   s.patches = (s.image / s.patch) * (s.image / s.patch);
@@ -265,29 +266,38 @@ ir::Attributes mae(std::int64_t image, std::int64_t channels, std::int64_t patch
 
 const Family kMae{
     .name = "mae",
-    .doc = "the masked autoencoder, its decoder with and without the encoder's intermediate outputs",
+    .doc = "the masked autoencoder, whose decoder can also read intermediate outputs of the encoder",
     .objective = "mae",
     .schema =
-        {ir::int_parameter("dim", 192, "width of the encoder's stream").at_least(1).at_most(65536),
-         ir::int_parameter("depth", 12, "blocks of the encoder").at_least(1).at_most(4096),
-         ir::int_parameter("heads", 3, "of the encoder; must divide dim").at_least(1).at_most(65536),
-         ir::float_parameter("mlp_ratio", 4, "hidden units of the MLP, in dims").above(0).at_most(64),
-         ir::int_parameter("patch", 4, "pixels a side; must divide image").at_least(1).at_most(16384),
-         ir::int_parameter("image", 28, "pixels a side").at_least(1).at_most(16384),
-         ir::int_parameter("channels", 1, "of the image").at_least(1).at_most(4096),
-         ir::float_parameter("mask_ratio", 0.75, "share of the patches that the encoder does not see")
+        {ir::int_parameter("dim", 192, "width of the encoder's residual stream; a multiple of heads")
+             .at_least(1)
+             .at_most(65536),
+         ir::int_parameter("depth", 12, "number of encoder blocks").at_least(1).at_most(4096),
+         ir::int_parameter("heads", 3, "attention heads per encoder block; a divisor of dim")
+             .at_least(1)
+             .at_most(65536),
+         ir::float_parameter("mlp_ratio", 4, "hidden width of the MLP divided by dim").above(0).at_most(64),
+         ir::int_parameter("patch", 4, "side of a patch in pixels; a divisor of image")
+             .at_least(1)
+             .at_most(16384),
+         ir::int_parameter("image", 28, "side of an input image in pixels").at_least(1).at_most(16384),
+         ir::int_parameter("channels", 1, "channels of an input image").at_least(1).at_most(4096),
+         ir::float_parameter("mask_ratio", 0.75, "share of the patches that are hidden from the encoder")
              .at_least(0)
              .at_most(1),
-         ir::enum_parameter("skips", {"none", "unet", "unet_paper"},
-                            "what the decoder reads of the encoder's blocks: nothing; every other one, as "
-                            "the authors' code has it; the same, as their paper tells it"),
-         ir::bool_parameter(
-             "decoder", true,
-             "whether there is one; false: the encoder alone, of all patches, and the result is "
-             "its class token"),
-         ir::int_parameter("decoder_dim", 96, "width of the decoder's stream").at_least(1).at_most(65536),
-         ir::int_parameter("decoder_depth", 4, "blocks of the decoder").at_least(1).at_most(4096),
-         ir::int_parameter("decoder_heads", 3, "of the decoder; must divide decoder_dim")
+         ir::enum_parameter(
+             "skips", {"none", "unet", "unet_paper"},
+             "encoder blocks that the decoder reads; none: only the last; unet: every second one, as the "
+             "authors' code has it; unet_paper: every second one, as their paper describes it"),
+         ir::bool_parameter("decoder", true,
+                            "whether the model has a decoder; false: the encoder reads all patches and the "
+                            "result is its class token"),
+         ir::int_parameter("decoder_dim", 96,
+                           "width of the decoder's residual stream; a multiple of decoder_heads")
+             .at_least(1)
+             .at_most(65536),
+         ir::int_parameter("decoder_depth", 4, "number of decoder blocks").at_least(1).at_most(4096),
+         ir::int_parameter("decoder_heads", 3, "attention heads per decoder block; a divisor of decoder_dim")
              .at_least(1)
              .at_most(65536)},
     .build = build_mae,

@@ -18,7 +18,7 @@ std::int64_t patch_of(std::int64_t patch, std::int64_t image) {
   if (image == 32) return 4;
   if (image == 64) return 8;
   if (image == 224) return 16;
-  user_error("model.patch=0 is 4, 8 or 16 at model.image=32, 64 or 224; at {} set model.patch", image);
+  user_error("model.patch=0 means 4, 8 or 16 at model.image=32, 64 or 224; at {} set model.patch", image);
 }
 
 void build_oru_vit(Layers& net, const ir::Attributes& options, std::int64_t batch) {
@@ -51,18 +51,24 @@ ir::Attributes oru_vit(std::int64_t dim, std::int64_t depth, std::int64_t heads)
 const Family kOruVit{
     .name = "oru_vit",
     .doc = "the vision transformer of the paper on orthogonal residual updates",
-    .schema = {ir::int_parameter("dim", 384, "width of the residual stream").at_least(1).at_most(65536),
-               ir::int_parameter("depth", 6, "blocks").at_least(1).at_most(4096),
-               ir::int_parameter("heads", 6, "of attention; must divide dim").at_least(1).at_most(65536),
-               ir::float_parameter("mlp_ratio", 4, "hidden units of the MLP, in dims").above(0).at_most(64),
-               ir::int_parameter("patch", 0, "pixels a side; 0: 4, 8 or 16 of an image of 32, 64 or 224")
-                   .at_least(0)
-                   .at_most(16384),
-               ir::int_parameter("image", 32, "pixels a side").at_least(1).at_most(16384),
-               ir::int_parameter("channels", 3, "of the image").at_least(1).at_most(4096),
-               ir::int_parameter("classes", 10, "logits; 0: no head, and the result is what it would see")
-                   .at_least(0)
-                   .at_most(1e7)},
+    .schema =
+        {ir::int_parameter("dim", 384, "width of the residual stream; a multiple of heads")
+             .at_least(1)
+             .at_most(65536),
+         ir::int_parameter("depth", 6, "number of blocks").at_least(1).at_most(4096),
+         ir::int_parameter("heads", 6, "attention heads per block; a divisor of dim")
+             .at_least(1)
+             .at_most(65536),
+         ir::float_parameter("mlp_ratio", 4, "hidden width of the MLP divided by dim").above(0).at_most(64),
+         ir::int_parameter("patch", 0,
+                           "side of a patch in pixels; 0: 4, 8 or 16 for an image of 32, 64 or 224")
+             .at_least(0)
+             .at_most(16384),
+         ir::int_parameter("image", 32, "side of an input image in pixels").at_least(1).at_most(16384),
+         ir::int_parameter("channels", 3, "channels of an input image").at_least(1).at_most(4096),
+         ir::int_parameter("classes", 10, "number of classes; 0: no head, the result is the head's input")
+             .at_least(0)
+             .at_most(1e7)},
     .build = build_oru_vit,
     .backbone = {{"classes", 0}},
     .variants = {{"oru_vit_s", oru_vit(384, 6, 6)}, {"oru_vit_b", oru_vit(768, 12, 12)}}};

@@ -1,4 +1,4 @@
-// What timm and other public code call networks that the zoo has under another name, or with other options.
+// Names that timm and other public code give to networks of the zoo.
 #pragma once
 
 #include <string>
@@ -6,8 +6,9 @@
 
 namespace rewire::models {
 
-/// "deit_tiny", or "vit_b16_224 with --set model.patch=32": the network of the zoo that is `name` of timm (with or without
-/// its tag, ".augreg_in21k") or of the code of MAE or DINO; "" where none is, or `name` is not understood.
+/// Returns the zoo's name of network `name` of timm (with or without a tag such as ".augreg_in21k") or of
+/// MAE's or DINO's code: "deit_tiny", or "vit_b16_224 with --set model.patch=32". Returns "" if there is
+/// none or `name` is unknown.
 std::string zoo_network_of(std::string_view name);
 
 }  // namespace rewire::models

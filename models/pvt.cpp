@@ -42,12 +42,12 @@ std::int64_t whole_entry(const ir::Attributes& options, std::string_view name, s
 
 std::vector<Stage> stages_of(const ir::Attributes& options) {
   const std::size_t count = options.get<ir::Doubles>("embed_dims").size();
-  if (count == 0) user_error("model.embed_dims is empty; it takes one number a stage");
+  if (count == 0) user_error("model.embed_dims is empty; it takes one number per stage");
   for (const std::string_view name : {"depths", "num_heads", "mlp_ratios", "patch_sizes", "sr_ratios"}) {
     const std::size_t given = options.get<ir::Doubles>(name).size();
     if (given != count) {
-      user_error("model.{} has {} entries and model.embed_dims {}; give each one number a stage", name, given,
-                 count);
+      user_error("model.{} has {} entries and model.embed_dims {}; give both one number per stage", name,
+                 given, count);
     }
   }
   std::vector<Stage> stages(count);
@@ -63,7 +63,7 @@ std::vector<Stage> stages_of(const ir::Attributes& options) {
     s.hidden =
         static_cast<std::int64_t>(static_cast<double>(s.dim) * options.get<ir::Doubles>("mlp_ratios").at(i));
     if (s.dim % s.heads != 0) {
-      user_error("stage {}: model.embed_dims has {}, which is no multiple of the {} of model.num_heads",
+      user_error("stage {}: model.embed_dims has {}, which is not a multiple of the {} of model.num_heads",
                  i + 1, s.dim, s.heads);
     }
     if (s.hidden < 1) {
@@ -82,8 +82,10 @@ std::vector<Stage> stages_of(const ir::Attributes& options) {
                  side, side);
     }
     if (s.has_cls && s.reduction != 1) {
-      user_error("model.sr_ratios ends with {}; the last stage has a class token beside its map and takes 1",
-                 s.reduction);
+      user_error(
+          "model.sr_ratios ends with {}; the last stage takes 1, because it has a class token next to its "
+          "map",
+          s.reduction);
     }
   }
   return stages;
@@ -182,30 +184,39 @@ ir::ParameterSpec stage_list(std::string_view name, ir::Doubles values, std::str
 
 const Family kPvt{
     .name = "pvt",
-    .doc = "the pyramid vision transformer: stages of smaller maps, keys and values of reduced ones",
-    .schema = {stage_list("embed_dims", {32, 64}, "width of the stream, by stage", 65536),
-               stage_list("depths", {2, 2}, "blocks, by stage", 1024),
-               stage_list("num_heads", {1, 2}, "of attention, by stage; each divides its width", 65536),
-               ir::list_parameter("mlp_ratios", {4, 4}, "hidden units of the MLP in widths, by stage")
-                   .above(0)
-                   .at_most(64),
-               stage_list("patch_sizes", {2, 2}, "elements a side that become one token, by stage", 16384),
-               stage_list("sr_ratios", {2, 1},
-                          "elements a side that become one key and value, by stage; 1 in the last", 16384),
-               ir::int_parameter("image", 28, "pixels a side; a multiple of the product of patch_sizes")
-                   .at_least(1)
-                   .at_most(16384),
-               ir::int_parameter("channels", 1, "of the image").at_least(1).at_most(4096),
-               ir::int_parameter("classes", 10, "logits; 0: no head, and the result is what it would see")
-                   .at_least(0)
-                   .at_most(1e7),
-               ir::float_parameter("drop_path", 0, "rate of the last block, linear from 0 at the first")
-                   .at_least(0)
-                   .below(1),
-               ir::float_parameter("dropout", 0,
-                                   "after position embeddings, attn.proj, and both layers of the MLP")
-                   .at_least(0)
-                   .below(1)},
+    .doc = "the pyramid vision transformer: maps shrink by stage, keys and values come from reduced maps",
+    .schema =
+        {stage_list("embed_dims", {32, 64}, "width of the residual stream, per stage", 65536),
+         stage_list("depths", {2, 2}, "number of blocks, per stage", 1024),
+         stage_list("num_heads", {1, 2}, "attention heads per block, per stage; divisors of embed_dims",
+                    65536),
+         ir::list_parameter("mlp_ratios", {4, 4},
+                            "hidden width of the MLP divided by the stage's width, per stage")
+             .above(0)
+             .at_most(64),
+         stage_list("patch_sizes", {2, 2}, "side of a patch in pixels (first stage) or tokens, per stage",
+                    16384),
+         stage_list(
+             "sr_ratios", {2, 1},
+             "side in tokens of the square that is reduced to one key and value, per stage; 1 in the last",
+             16384),
+         ir::int_parameter("image", 28,
+                           "side of an input image in pixels; a multiple of the product of patch_sizes")
+             .at_least(1)
+             .at_most(16384),
+         ir::int_parameter("channels", 1, "channels of an input image").at_least(1).at_most(4096),
+         ir::int_parameter("classes", 10, "number of classes; 0: no head, the result is the head's input")
+             .at_least(0)
+             .at_most(1e7),
+         ir::float_parameter(
+             "drop_path", 0,
+             "stochastic depth: drop rate of the last block; rates grow linearly from 0 at the first")
+             .at_least(0)
+             .below(1),
+         ir::float_parameter("dropout", 0,
+                             "dropout rate after position embeddings, attn.proj and both layers of the MLP")
+             .at_least(0)
+             .below(1)},
     .build = build_pvt,
     .backbone = {{"classes", 0}},
     .positions = PositionRule::pvt,

@@ -65,7 +65,7 @@ ResNetV2Form form_of(const ir::Attributes& options) {
   const std::string& stem = options.get_string("stem");
   form.pooled_stem = stem == "conv7_pool" || (stem == "auto" && (form.timm || image >= kLargeImage));
   if (form.timm && options.get_bool("head_norm"))
-    user_error("model.head_norm=true is of model.form=paper: timm's form has a norm before the pool");
+    user_error("model.head_norm=true needs model.form=paper: timm's form has a norm before the pool");
   form.depths = stage_depths(options, 8);
   check_image_side(image, form.stride(), form.pooled_stem ? "model.stem=conv3" : "");
   return form;
@@ -159,30 +159,35 @@ ir::Attributes resnetv2(const char* block, ir::Doubles depths) {
 const Family kResNetV2{
     .name = "resnetv2",
     .doc = "the pre-activation residual network, in the orthogonal paper's form or timm's",
-    .schema = {ir::enum_parameter(
-                   "form", {"paper", "timm"},
-                   "paper: biases, projections of x, no norm behind the last block; timm: as timm's"),
-               ir::enum_parameter("block", {"basic", "bottleneck"},
-                                  "two 3 x 3 convolutions, or 1 x 1, 3 x 3, 1 x 1"),
-               ir::list_parameter("depths", {2, 2, 2, 2}, "blocks of each stage").at_least(1).at_most(1024),
-               ir::int_parameter("width", 64, "of the first stage; each next has twice as many")
-                   .at_least(1)
-                   .at_most(8192),
-               ir::enum_parameter(
-                   "stem", {"auto", "conv3", "conv7_pool"},
-                   "conv3: 3 x 3; conv7_pool: 7 x 7 of stride 2, then a pool; auto: by image and form"),
-               ir::bool_parameter("head_norm", false, "a layer norm between the pool and the classifier"),
-               ir::enum_parameter(
-                   "init", {"auto", "standard", "kaiming", "xavier", "orthogonal", "trunc_normal"},
-                   "of convolutions; standard: PyTorch's; auto: standard, of timm's form kaiming"),
-               ir::int_parameter("image", 32, "pixels a side").at_least(1).at_most(16384),
-               ir::int_parameter("channels", 3, "of the image").at_least(1).at_most(4096),
-               ir::int_parameter("classes", 10, "logits; 0: no head, and the result is what it would see")
-                   .at_least(0)
-                   .at_most(1e7),
-               ir::float_parameter("drop_path", 0, "rate of the last block, linear from 0 at the first")
-                   .at_least(0)
-                   .below(1)},
+    .schema =
+        {ir::enum_parameter("form", {"paper", "timm"},
+                            "whose network; paper: the orthogonal paper's, with biases, projections of x and "
+                            "no norm after the last block; timm: timm's"),
+         ir::enum_parameter(
+             "block", {"basic", "bottleneck"},
+             "layers of a branch; basic: two 3 x 3 convolutions; bottleneck: 1 x 1, 3 x 3, 1 x 1"),
+         ir::list_parameter("depths", {2, 2, 2, 2}, "number of blocks, per stage").at_least(1).at_most(1024),
+         ir::int_parameter("width", 64, "channels of the first stage; each later stage has twice as many")
+             .at_least(1)
+             .at_most(8192),
+         ir::enum_parameter("stem", {"auto", "conv3", "conv7_pool"},
+                            "first layers; conv3: a 3 x 3 convolution; conv7_pool: a 7 x 7 convolution of "
+                            "stride 2 and a pool; auto: by image and form"),
+         ir::bool_parameter("head_norm", false, "apply a layer norm between the pool and the classifier"),
+         ir::enum_parameter("init", {"auto", "standard", "kaiming", "xavier", "orthogonal", "trunc_normal"},
+                            "initial weights of convolutions; standard: PyTorch's default; kaiming, xavier, "
+                            "orthogonal: the distributions of these names; trunc_normal: standard deviation "
+                            "0.02; auto: standard, with form=timm kaiming"),
+         ir::int_parameter("image", 32, "side of an input image in pixels").at_least(1).at_most(16384),
+         ir::int_parameter("channels", 3, "channels of an input image").at_least(1).at_most(4096),
+         ir::int_parameter("classes", 10, "number of classes; 0: no head, the result is the head's input")
+             .at_least(0)
+             .at_most(1e7),
+         ir::float_parameter(
+             "drop_path", 0,
+             "stochastic depth: drop rate of the last block; rates grow linearly from 0 at the first")
+             .at_least(0)
+             .below(1)},
     .build = build_resnetv2,
     .backbone = {{"classes", 0}},
     .variants = {{"resnetv2_18", resnetv2("basic", {2, 2, 2, 2})},

@@ -58,17 +58,18 @@ Interpolant settings_of_sit(const ir::Attributes& options) {
                 .learns_sigma = options.get_bool("learn_sigma"),
                 .unet = options.get_string("skips") == "unet"};
   if (s.dim % s.heads != 0) {
-    user_error("model.dim={} is no multiple of model.heads={}; set model.dim to heads times a head's width",
-               s.dim, s.heads);
+    user_error(
+        "model.dim={} is not a multiple of model.heads={}; set model.dim to heads times a head's width",
+        s.dim, s.heads);
   }
   if (s.dim % 4 != 0)
-    user_error("model.dim={} is no multiple of 4, which sinusoids of two dimensions take", s.dim);
+    user_error("model.dim={} is not a multiple of 4, as two-dimensional sinusoids need", s.dim);
   if (s.units < 1) {
     user_error("model.dim={} times model.mlp_ratio={} leaves no hidden unit; raise one of them", s.dim,
                ratio);
   }
   if (s.image % s.patch != 0) {
-    user_error("model.image={} is no multiple of model.patch={}; patches must tile the image", s.image,
+    user_error("model.image={} is not a multiple of model.patch={}; patches must tile the image", s.image,
                s.patch);
   }
   return s;
@@ -229,21 +230,32 @@ const Family kSit{
     .doc = "the scalable interpolant transformer, which learns velocities from noise to images of a class",
     .objective = "diffusion",
     .schema =
-        {ir::int_parameter("dim", 384, "width of the stream").at_least(1).at_most(65536),
-         ir::int_parameter("depth", 12, "blocks").at_least(1).at_most(4096),
-         ir::int_parameter("heads", 6, "must divide dim").at_least(1).at_most(65536),
-         ir::float_parameter("mlp_ratio", 4, "hidden units of the MLP, in dims").above(0).at_most(64),
-         ir::int_parameter("patch", 2, "pixels a side; must divide image").at_least(1).at_most(16384),
-         ir::int_parameter("image", 32, "pixels a side, or places of a latent").at_least(1).at_most(16384),
-         ir::int_parameter("channels", 4, "of the image").at_least(1).at_most(4096),
-         ir::int_parameter("classes", 1000, "of images").at_least(1).at_most(1'000'000),
+        {ir::int_parameter("dim", 384, "width of the residual stream; a multiple of heads")
+             .at_least(1)
+             .at_most(65536),
+         ir::int_parameter("depth", 12, "number of blocks").at_least(1).at_most(4096),
+         ir::int_parameter("heads", 6, "attention heads per block; a divisor of dim")
+             .at_least(1)
+             .at_most(65536),
+         ir::float_parameter("mlp_ratio", 4, "hidden width of the MLP divided by dim").above(0).at_most(64),
+         ir::int_parameter("patch", 2, "side of a patch in pixels; a divisor of image")
+             .at_least(1)
+             .at_most(16384),
+         ir::int_parameter("image", 32, "side of an input image in pixels, or of a latent in positions")
+             .at_least(1)
+             .at_most(16384),
+         ir::int_parameter("channels", 4, "channels of an input image or latent").at_least(1).at_most(4096),
+         ir::int_parameter("classes", 1000, "number of classes that condition the network")
+             .at_least(1)
+             .at_most(1'000'000),
          ir::bool_parameter("null_class", true,
-                            "one more row of the table of classes: no class, which guidance needs"),
+                            "add a row for 'no class' to the class table; guidance needs it"),
          ir::bool_parameter("learn_sigma", true,
-                            "twice the channels at the end, of which the second half is not used"),
-         ir::enum_parameter("skips", {"none", "unet"},
-                            "what the second half's blocks read of the first half's: nothing; each that of "
-                            "one of them")},
+                            "give the output twice the channels, as the public weights have them; the second "
+                            "half is not used"),
+         ir::enum_parameter(
+             "skips", {"none", "unet"},
+             "blocks of the first half that blocks of the second half read; none: none; unet: one each")},
     .build = build_sit,
     .name_here = sit_name_here,
     .variants = {{"sit_tiny_28",

@@ -34,11 +34,11 @@ std::int64_t backbone_units(const ir::Attributes& options) {
 void check_t2t(const ir::Attributes& options) {
   const std::int64_t dim = options.get_int("dim"), heads = options.get_int("heads");
   if (dim % heads != 0) {
-    user_error("model.dim={} is no multiple of model.heads={}; set dim to heads times a head's width", dim,
+    user_error("model.dim={} is not a multiple of model.heads={}; set dim to heads times a head's width", dim,
                heads);
   }
   if (options.get_int("image") % kStride != 0) {
-    user_error("model.image={} is no multiple of {}, the stride of the three steps that make tokens",
+    user_error("model.image={} is not a multiple of {}, the stride of the three tokenisation steps",
                options.get_int("image"), kStride);
   }
   if (backbone_units(options) < 1) {
@@ -201,28 +201,39 @@ ir::Attributes t2t(std::int64_t dim, std::int64_t depth, std::int64_t heads) {
 const Family kT2tVit{
     .name = "t2t_vit",
     .doc = "tokens-to-token ViT: overlapping windows become tokens in three steps, with attention between",
-    .schema = {ir::int_parameter("dim", 64, "width of the residual stream").at_least(1).at_most(65536),
-               ir::int_parameter("depth", 4, "blocks").at_least(1).at_most(4096),
-               ir::int_parameter("heads", 2, "of attention; must divide dim").at_least(1).at_most(65536),
-               ir::float_parameter("mlp_ratio", 3, "hidden units of the MLP, in dims").above(0).at_most(64),
-               ir::enum_parameter("tokens_type", {"performer", "transformer"},
-                                  "attention between the steps: by random features, or by softmax"),
-               ir::int_parameter("token_dim", 64, "width between the steps").at_least(2).at_most(4096),
-               ir::float_parameter("token_dropout", 0.1, "after attn.proj and the MLP of performer layers")
-                   .at_least(0)
-                   .below(1),
-               ir::int_parameter("image", 32, "pixels a side; a multiple of 16").at_least(1).at_most(16384),
-               ir::int_parameter("channels", 3, "of the image").at_least(1).at_most(4096),
-               ir::int_parameter("classes", 10, "logits; 0: no head, and the result is what it would see")
-                   .at_least(0)
-                   .at_most(1e7),
-               ir::float_parameter("drop_path", 0, "rate of the last block, linear from 0 at the first")
-                   .at_least(0)
-                   .below(1),
-               ir::float_parameter("dropout", 0,
-                                   "after the position embedding, attn.proj, and both layers of the MLP")
-                   .at_least(0)
-                   .below(1)},
+    .schema =
+        {ir::int_parameter("dim", 64, "width of the residual stream; a multiple of heads")
+             .at_least(1)
+             .at_most(65536),
+         ir::int_parameter("depth", 4, "number of blocks").at_least(1).at_most(4096),
+         ir::int_parameter("heads", 2, "attention heads per block; a divisor of dim")
+             .at_least(1)
+             .at_most(65536),
+         ir::float_parameter("mlp_ratio", 3, "hidden width of the MLP divided by dim").above(0).at_most(64),
+         ir::enum_parameter(
+             "tokens_type", {"performer", "transformer"},
+             "attention between the tokenisation steps; performer: random features; transformer: softmax"),
+         ir::int_parameter("token_dim", 64, "width between the tokenisation steps").at_least(2).at_most(4096),
+         ir::float_parameter("token_dropout", 0.1,
+                             "dropout rate after attn.proj and the MLP of performer layers")
+             .at_least(0)
+             .below(1),
+         ir::int_parameter("image", 32, "side of an input image in pixels; a multiple of 16")
+             .at_least(1)
+             .at_most(16384),
+         ir::int_parameter("channels", 3, "channels of an input image").at_least(1).at_most(4096),
+         ir::int_parameter("classes", 10, "number of classes; 0: no head, the result is the head's input")
+             .at_least(0)
+             .at_most(1e7),
+         ir::float_parameter(
+             "drop_path", 0,
+             "stochastic depth: drop rate of the last block; rates grow linearly from 0 at the first")
+             .at_least(0)
+             .below(1),
+         ir::float_parameter(
+             "dropout", 0, "dropout rate after the position embedding, attn.proj and both layers of the MLP")
+             .at_least(0)
+             .below(1)},
     .build = build_t2t,
     .backbone = {{"classes", 0}},
     .variants = {

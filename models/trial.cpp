@@ -121,7 +121,7 @@ std::vector<TrialNetwork> trial_networks() {
 }
 
 TrialNetwork causal_network() {
-  return {"causal", "6 tokens of width 8 that read earlier ones only",
+  return {"causal", "6 tokens of width 8; each reads only earlier tokens",
           forward_module("causal", build_causal)};
 }
 

@@ -20,15 +20,15 @@ std::int64_t hidden_units(const VisionTransformer& s) {
 
 void check_settings(const VisionTransformer& s) {
   if (s.dim % s.heads != 0) {
-    user_error("model.dim={} is no multiple of model.heads={}; set dim to heads times a head's width", s.dim,
-               s.heads);
+    user_error("model.dim={} is not a multiple of model.heads={}; set dim to heads times a head's width",
+               s.dim, s.heads);
   }
   if (s.image % s.patch != 0) {
-    user_error("model.image={} is no multiple of model.patch={}; patches must tile the image", s.image,
+    user_error("model.image={} is not a multiple of model.patch={}; patches must tile the image", s.image,
                s.patch);
   }
   if (s.position_image % s.patch != 0) {
-    user_error("model.position_image={} is no multiple of model.patch={}; patches must tile the image",
+    user_error("model.position_image={} is not a multiple of model.patch={}; patches must tile the image",
                s.position_image, s.patch);
   }
   if (hidden_units(s) < 1) {

@@ -57,44 +57,58 @@ const Family kVit{
     .name = "vit",
     .doc = "the pre-norm vision transformer, as timm builds it",
     .schema =
-        {ir::int_parameter("dim", 192, "width of the residual stream").at_least(1).at_most(65536),
-         ir::int_parameter("depth", 12, "blocks").at_least(1).at_most(4096),
-         ir::int_parameter("heads", 3, "of attention; must divide dim").at_least(1).at_most(65536),
-         ir::float_parameter("mlp_ratio", 4, "hidden units of the MLP, in dims").above(0).at_most(64),
-         ir::int_parameter("patch", 4, "pixels a side; must divide image").at_least(1).at_most(16384),
-         ir::int_parameter("image", 28, "pixels a side").at_least(1).at_most(16384),
-         ir::int_parameter("channels", 1, "of the image").at_least(1).at_most(4096),
-         ir::int_parameter("classes", 10, "logits; 0: no head, and the result is what it would see")
+        {ir::int_parameter("dim", 192, "width of the residual stream; a multiple of heads")
+             .at_least(1)
+             .at_most(65536),
+         ir::int_parameter("depth", 12, "number of blocks").at_least(1).at_most(4096),
+         ir::int_parameter("heads", 3, "attention heads per block; a divisor of dim")
+             .at_least(1)
+             .at_most(65536),
+         ir::float_parameter("mlp_ratio", 4, "hidden width of the MLP divided by dim").above(0).at_most(64),
+         ir::int_parameter("patch", 4, "side of a patch in pixels; a divisor of image")
+             .at_least(1)
+             .at_most(16384),
+         ir::int_parameter("image", 28, "side of an input image in pixels").at_least(1).at_most(16384),
+         ir::int_parameter("channels", 1, "channels of an input image").at_least(1).at_most(4096),
+         ir::int_parameter("classes", 10, "number of classes; 0: no head, the result is the head's input")
              .at_least(0)
              .at_most(1e7),
          ir::enum_parameter("pool", {"token", "avg"},
-                            "what the head sees: the class token, or the mean of the patches' tokens"),
+                            "input of the head; token: the class token; avg: the mean of the patch tokens"),
          ir::enum_parameter("class_token", {"auto", "true", "false"},
-                            "whether there is one; auto: with pool=token"),
-         ir::bool_parameter("distilled", false,
-                            "a distillation token and a head of its own, DeiT's: the logits are the mean"),
-         ir::int_parameter("reg_tokens", 0, "registers: tokens behind the class token that no head sees")
+                            "whether the model has a class token; true, false; auto: if pool=token"),
+         ir::bool_parameter(
+             "distilled", false,
+             "add DeiT's distillation token with a head of its own; the logits are the mean of both heads"),
+         ir::int_parameter("reg_tokens", 0,
+                           "number of register tokens after the class token; no head reads them")
              .at_least(0)
              .at_most(4096),
          ir::bool_parameter("no_embed_class", false,
-                            "positions are added to the patches alone, not to class token and registers"),
-         ir::bool_parameter("pre_norm", false,
-                            "a norm before the blocks, norm_pre, and no bias in the patch embedding"),
-         ir::bool_parameter("fc_norm", false, "the last norm is behind the pooling, by this name"),
-         ir::bool_parameter("norm_affine", true, "norms have weight and bias"),
-         ir::float_parameter("norm_eps", 1e-6, "what norms add to the variance").above(0).below(1),
-         ir::bool_parameter("qkv_bias", true, "of attention"),
+                            "add position embeddings to patch tokens only, not to class token and registers"),
+         ir::bool_parameter(
+             "pre_norm", false,
+             "apply a norm before the blocks (norm_pre) and leave out the bias of the patch embedding"),
+         ir::bool_parameter("fc_norm", false, "apply the last norm after pooling, under the name fc_norm"),
+         ir::bool_parameter("norm_affine", true, "give layer norms a weight and a bias"),
+         ir::float_parameter("norm_eps", 1e-6, "epsilon that layer norms add to the variance")
+             .above(0)
+             .below(1),
+         ir::bool_parameter("qkv_bias", true, "give the projections to queries, keys and values a bias"),
          ir::float_parameter("init_values", 0,
-                             "LayerScale: each branch times ls1.gamma or ls2.gamma, which start so; 0: none")
+                             "LayerScale: initial value of ls1.gamma and ls2.gamma; 0: no LayerScale")
              .at_least(0),
          ir::enum_parameter("act_layer", {"gelu", "gelu_tanh", "quick_gelu"},
-                            "of the MLP, as timm names it: gelu is by erf"),
-         ir::float_parameter("head_std", 0.02, "deviation of the head's weight at the start").above(0),
-         ir::float_parameter("drop_path", 0, "rate of the last block, linear from 0 at the first")
+                            "activation of the MLP; gelu: exact, by erf; gelu_tanh: approximation by tanh; "
+                            "quick_gelu: approximation by a sigmoid"),
+         ir::float_parameter("head_std", 0.02, "standard deviation of the head's initial weight").above(0),
+         ir::float_parameter(
+             "drop_path", 0,
+             "stochastic depth: drop rate of the last block; rates grow linearly from 0 at the first")
              .at_least(0)
              .below(1),
-         ir::float_parameter("dropout", 0,
-                             "after the position embedding, attn.proj, and both layers of the MLP")
+         ir::float_parameter(
+             "dropout", 0, "dropout rate after the position embedding, attn.proj and both layers of the MLP")
              .at_least(0)
              .below(1)},
     .build = build_vit,

@@ -74,7 +74,8 @@ const Model& find_model(std::string_view name) {
     if (model->name == name) return *model;
   }
   if (const std::string same = zoo_network_of(name); !same.empty())
-    user_error("unknown model '{}': here that network is {}; `rewire models` lists the zoo", name, same);
+    user_error("unknown model '{}': that network is called {} here; `rewire models` lists the zoo", name,
+               same);
   user_error("unknown model '{}'{}; `rewire models` lists the zoo", name,
              did_you_mean(name, ir::row_names(models())));
 }
@@ -86,7 +87,7 @@ ir::Attributes options_of(const ir::Selection& selection) {
 ir::Selection backbone_of(const ir::Selection& selection) {
   const Family& family = *find_model(selection.name).family;
   if (family.backbone.empty())
-    user_error("the model {} has no form that gives features alone: the family {} has none", selection.name,
+    user_error("the model {} has no form without a head: the family {} does not define one", selection.name,
                family.name);
   ir::Selection backbone = selection;
   for (const auto& [name, value] : family.backbone) backbone.values.set(name, value);
@@ -96,7 +97,7 @@ ir::Selection backbone_of(const ir::Selection& selection) {
 ir::Module build(const ir::Selection& selection, std::int64_t batch) {
   const Model& model = find_model(selection.name);
   if (batch < 1 || batch > kMostImages)
-    user_error("the batch is {}; it must lie between 1 and {}", batch, kMostImages);
+    user_error("the batch is {}; it must be from 1 to {}", batch, kMostImages);
   const ir::Attributes options = options_of(selection);
   ir::Module module =
       forward_module(model.name, [&](Layers& layers) { model.family->build(layers, options, batch); });

@@ -1,5 +1,5 @@
-// AdamW's update of one weight, for every optimizer that has weights which it moves so. Its equations are in
-// adamw_update.cpp.
+// AdamW's update of one weight, shared by all optimizers that move some weights by it. adamw_update.cpp has
+// its equations.
 #pragma once
 
 #include <tuple>
@@ -16,11 +16,11 @@ struct AdamwSettings {
 
 class AdamwUpdate {
  public:
-  /// `scalars` outlives it, and has begun when the others are called.
+  /// `scalars` must outlive it, and scalars.begin() must precede the other calls.
   explicit AdamwUpdate(SharedScalars& scalars) : scalars_(scalars) {}
 
   static std::vector<StateSpec> states(const ir::TensorType& weight);
-  /// Emits the scalars that the update will read.
+  /// Emits the scalars that update() reads.
   void prepare(ir::Builder& builder, const Trainable& weight, const AdamwSettings& settings);
   Updated update(ir::Builder& builder, const Trainable& weight, const AdamwSettings& settings,
                  const std::vector<ir::Value>& states);

@@ -113,10 +113,10 @@ std::vector<std::string> parse_diagnostics(std::string_view text, std::string_vi
     const std::size_t end = std::min(text.find('+', begin), text.size());
     std::string name(text.substr(begin, end - begin));
     if (std::ranges::find(known, name) == known.end()) {
-      user_error("{}: there is no diagnostic '{}'{}; there are {}", key, one_line(name),
+      user_error("{}: unknown diagnostic '{}'{}; choose from {}", key, one_line(name),
                  did_you_mean(name, known), fmt::join(known, ", "));
     }
-    if (std::ranges::find(names, name) != names.end()) user_error("{}: '{}' stands twice", key, name);
+    if (std::ranges::find(names, name) != names.end()) user_error("{}: '{}' appears twice", key, name);
     names.push_back(std::move(name));
     begin = end + 1;
   }
@@ -125,7 +125,7 @@ std::vector<std::string> parse_diagnostics(std::string_view text, std::string_vi
 
 void add_diagnose_program(ir::Module& module, const DiagnoseOptions& options) {
   if (ir::find_joins(module.function("forward")).empty())
-    user_error("the network has no residual joins, so that it has no stream to measure");
+    user_error("the network has no residual joins, and so no stream to measure");
   ir::Module observed = module;
   add_observed_program(observed, options.objective, "diagnose");
   ir::Function function = std::move(observed.function("diagnose"));

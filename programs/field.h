@@ -1,13 +1,13 @@
-// What a tensor of a batch is, beside its type.
+// The kind of a batch's tensor, beside its type.
 #pragma once
 
 #include <cstdint>
 
 namespace rewire::programs {
 
-/// By its kind a tensor of a sample is found where a network asks for one of another name, and boxes move with the pixels in them.
-/// `category` is one class of several, `mask` an image of classes, `latent` an image that is no pixels, `number` whatever has no kind
-/// of its own.
+/// The kind of a sample's tensor. A network that asks for a tensor under another name gets it by its kind,
+/// and boxes move with the pixels in them. `category` is one of several classes, `mask` an image of classes,
+/// `latent` an image that is not pixels, `number` anything else.
 enum class FieldKind : std::uint8_t { number, image, category, tokens, boxes, mask, latent };
 
 }  // namespace rewire::programs

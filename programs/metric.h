@@ -1,4 +1,4 @@
-// The numbers that programs give of what they run on, by name.
+// The metrics that programs return, by name.
 #pragma once
 
 #include <cstdint>
@@ -8,36 +8,36 @@
 
 namespace rewire::programs {
 
-/// How a person reads it: as it is, times 100 with a percent sign, or in the files of a run alone.
+/// The form in which people read a metric: as it is, as a percentage (times 100), or only in a run's files.
 enum class Shown : std::uint8_t { number, percent, in_files };
 
-/// A mean that adds up right whatever it is over: batches, the micro-batches of a step, ranks. It is the sum
-/// of its numerators over the sum of its denominators.
+/// A mean that is right over batches, micro-batches of a step, and ranks: the sum of the numerators over the
+/// sum of the denominators.
 struct Metric {
   std::string name;              // "top1"
   std::string numerator;         // a result of the program, f32[]
-  std::string denominator = {};  // likewise; none: each run counts `count`
+  std::string denominator = {};  // likewise; "": each run counts `count`
   double count = 1;
 };
 using Metrics = std::vector<Metric>;
 
-/// Which of two values is that of the better network.
+/// The value of the better network: the lower or the higher one.
 enum class Better : std::uint8_t { lower, higher };
 
-/// What a metric of this name is called.
+/// Names and display of the metric of this name.
 struct MetricInfo {
-  std::string name;   // "top1": in files
-  std::string title;  // "top-1": for people
+  std::string name;   // in files: "top1"
+  std::string title;  // for people: "top-1"
   Shown shown = Shown::in_files;
   Better better = Better::lower;
 };
 
-/// Of so few classes the right one is always among the first five: top-5 is not told.
+/// Returns whether top-5 is reported: with 5 classes or fewer the right one is always among the first five.
 constexpr bool tells_top5(std::int64_t classes) {
   return classes > 5;
 }
 
-/// Stands before the name of a metric that is told of the weights' averages: "ema_top1".
+/// Prefix of a metric of the weights' averages: "ema_top1".
 inline constexpr std::string_view kOfAverages = "ema_";
 
 }  // namespace rewire::programs

@@ -1,6 +1,6 @@
-// How weights move. An optimizer makes of a weight's gradient, in IR, its new value and what it remembers of
-// it: the same few pointwise ops for all weights, so that a backend can make one kernel over a table of
-// pointers. Each is one file under optimizers/ and one row of optimizers.cpp.
+// Optimizers. From a weight's gradient an optimizer computes, in IR, the weight's new value and its own
+// states. These are the same few pointwise ops for all weights, so that a backend can make one kernel over a
+// table of pointers. Each optimizer is one file under optimizers/ and one row of optimizers.cpp.
 #pragma once
 
 #include <compare>
@@ -19,24 +19,24 @@
 
 namespace rewire::programs {
 
-/// A parameter that trains, in a program: its name, the value read, and its gradient.
+/// A trained parameter in a program: name, value and gradient.
 struct Trainable {
   std::string name;
   ir::Value value;
   ir::Value gradient;
-  ir::Value updates = {};  // i64[], those that it has had; none: as many as the optimizer
-  ir::Value moves = {};    // i1[], whether this step moves it, and its states; none: it does
-  /// What the weight becomes of the optimizer's value of it; none: that value.
+  ir::Value updates = {};  // i64[], the updates that it has had; none: the optimizer's count
+  ir::Value moves = {};    // i1[], whether this step moves it and its states; none: it does
+  /// Maps the optimizer's new value to the weight's; none: the identity.
   std::function<ir::Value(ir::Value)> after = {};
 };
 
-/// What is remembered of a weight between steps: the parameter "<optimizer>.<role>.<weight>".
+/// A state of a weight that lasts between steps: the parameter "<optimizer>.<role>.<weight>".
 struct StateSpec {
   std::string role;
-  ir::TensorType type;  // of any shape
+  ir::TensorType type;  // any shape
   ir::Init init = {};
   bool starts_as_weight =
-      false;  // of the weight's type: before the first update it is the weight, whatever `init` says
+      false;  // a state of the weight's type: before the first update it is the weight, whatever `init` says
 };
 
 struct Updated {
@@ -44,38 +44,40 @@ struct Updated {
   std::vector<ir::Value> states;  // in the order of states()
 };
 
-/// What an update's step says to all weights.
+/// Scalars of a step that all weights share.
 struct StepScalars {
   ir::Value lr;                 // f64[]
-  ir::Value updates;            // i64[], those done before this one
-  ir::Value weight_decay = {};  // f64[] where it follows a schedule; else none
+  ir::Value updates;            // i64[], the updates before this one
+  ir::Value weight_decay = {};  // f64[] if it follows a schedule; else none
 };
 
-/// For one program: it may keep values of it.
+/// An optimizer for one program; it may keep values of the program.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
   virtual std::vector<StateSpec> states(const ir::Parameter& weight) const = 0;
-  /// Before the first update: the scalars that weights share.
+  /// Emits the scalars that weights share, before the first update().
   virtual void begin(ir::Builder& builder, const std::vector<Trainable>& weights,
                      const StepScalars& step) = 0;
   virtual Updated update(ir::Builder& builder, const Trainable& weight,
                          const std::vector<ir::Value>& states) = 0;
 
-  /// Whether training steps take the loss and its gradients elsewhere than at the weights, which are what is evaluated and
-  /// written to files: of Schedule-Free (Defazio et al., NeurIPS 2024) the weights are its averages x.
+  /// Returns whether training steps take loss and gradients at another point than the weights. Evaluation
+  /// and files use the weights. In Schedule-Free (Defazio et al., NeurIPS 2024) the weights are the averages
+  /// x.
   virtual bool has_training_point() const { return false; }
-  /// The value that training steps read in the weight's place, of its type. `weight` has no gradient, and begin() has not been called.
-  /// What forward updates itself, as the running statistics of batch norms, follows this value; diagnostics and `grad` use the weights.
+  /// Returns the value that training steps read instead of the weight, of its type. It is called before
+  /// begin(), and `weight` has no gradient. Forward's own updates, such as batch norms' running statistics,
+  /// follow this value; diagnostics and `grad` use the weights.
   virtual ir::Value training_point(ir::Builder&, const Trainable& weight,
                                    const std::vector<ir::Value>& /*states*/) {
     return weight.value;
   }
 
-  /// Two programs of their own run behind some updates, `refresh_first` behind the first one of each phase of a
-  /// run, `refresh` behind every period()-th that follows the run's first; 0: there is neither.
+  /// Returns the period of the refresh programs; 0: there are none. `refresh_first` runs after the first
+  /// update of each phase of a run, `refresh` after every period()-th update that follows the run's first.
   virtual std::int64_t period() const { return 0; }
-  /// In these programs, the next values of the states of all weights; `weights` have no gradients.
+  /// Returns, in these programs, the next states of all weights. `weights` have no gradients.
   virtual std::vector<std::vector<ir::Value>> refresh(ir::Builder& builder,
                                                       const std::vector<Trainable>& weights,
                                                       const std::vector<std::vector<ir::Value>>& states,
@@ -84,84 +86,86 @@ class Optimizer {
 
 struct OptimizerRow {
   std::string_view name, doc;
-  ir::Schema schema;  // with common_parameters()
-  /// Of values that are settled. UserError where they do not go together.
+  ir::Schema schema;  // made by with_common_parameters()
+  /// Makes the optimizer of settled values. Throws UserError if they conflict.
   std::unique_ptr<Optimizer> (*make)(const ir::Attributes& values);
 };
 
 std::span<const OptimizerRow* const> optimizers();
-/// For an optimizer that is no resident, as tests have; the row must outlive the process.
+/// Adds an optimizer that is not a resident, for tests. The row must outlive the process.
 void add_optimizer(const OptimizerRow& row);
 
-/// lr, then `own`, then weight_decay, weight_decay_end, decay and layer_decay.
+/// Returns lr, then `own`, then weight_decay, weight_decay_end, decay and layer_decay.
 ir::Schema with_common_parameters(ir::Schema own, double lr = 1e-3, double weight_decay = 0.05);
 
-/// What the common parameters come to for a weight: its OptimizerHint (ir/optimizer_hint.h) counts more.
+/// Learning-rate scale and decay of one weight. Its OptimizerHint (ir/optimizer_hint.h) overrides the
+/// recipe.
 struct WeightSettings {
   double lr_scale, weight_decay;
-  bool scheduled = false;  // its decay is StepScalars::weight_decay instead
+  bool scheduled = false;  // the decay is StepScalars::weight_decay instead
 
   bool decays() const { return scheduled || weight_decay != 0; }
   auto operator<=>(const WeightSettings&) const = default;
 };
 WeightSettings settings_of(const ir::Parameter& weight, const ir::Attributes& values);
 
-/// Of an optimizer with the parameters beta1 and beta2: the hint's, or those.
+/// The betas of one weight: those of its hint, else the parameters beta1 and beta2 of the optimizer.
 struct Betas {
   double beta1, beta2;
   auto operator<=>(const Betas&) const = default;
 };
 Betas betas_of(const ir::Parameter& weight, const ir::Attributes& values);
 
-/// The module's parameter that is trained.
+/// Returns the module's parameter of a trained weight.
 const ir::Parameter& parameter_of(ir::Builder& builder, const Trainable& weight);
 
-/// Layer-wise decay of the rate (BEiT, Bao et al., ICLR 2022; timm's param_groups_layer_decay), as a part of the
-/// hints: a parameter of layer i of the last layer L has layer_decay^(L - i) times its rate; one that is of no
-/// layer keeps it. Once a module. UserError where no parameter has a layer and layer_decay is not 1.
+/// Applies layer-wise decay of the learning rate to the hints (BEiT, Bao et al., ICLR 2022; timm's
+/// param_groups_layer_decay). With the last layer L, a parameter of layer i gets layer_decay^(L - i) times
+/// its rate; one without a layer keeps its rate. Call it once per module. Throws UserError if no parameter
+/// has a layer and layer_decay is not 1.
 void apply_layer_decay(ir::Module& module, const ir::Attributes& values);
 
-/// weight_decay_end + (weight_decay - weight_decay_end) (1 + cos(pi step / total_steps)) / 2, f64[], as DINO has it;
-/// `step` i64[], the updates that the run has done. None where the decay does not change. UserError where it does
-/// and the run has no end.
+/// Returns weight_decay_end + (weight_decay - weight_decay_end) (1 + cos(pi step / total_steps)) / 2, f64[],
+/// as DINO has it. `step` i64[] counts the run's updates. Returns none if the decay does not change. Throws
+/// UserError if it changes and the run has no end.
 ir::Value scheduled_decay(ir::Builder& builder, const ir::Attributes& values, ir::Value step,
                           const Timeline& timeline);
 
-/// sqrt of the sum of all squares, of x's dtype.
+/// Returns the square root of the sum of all squares, in x's dtype.
 ir::Value norm_of(ir::Builder& builder, ir::Value x);
-/// weight / step of two norms where both are > 0, else 1.
+/// Returns the ratio weight / step of two norms if both are > 0, else 1.
 ir::Value trust_ratio(ir::Builder& builder, ir::Value weight, ir::Value step);
 
-/// Scalars of an update, each emitted once.
+/// Scalars of an update. Each is emitted once.
 class SharedScalars {
  public:
   void begin(const StepScalars& step);
 
-  /// f64: the weight's learning rate.
+  /// Returns the weight's learning rate in f64.
   ir::Value exact_rate(ir::Builder& builder, const WeightSettings& of_weight) const;
-  /// f32: the same.
+  /// Returns the weight's learning rate in f32.
   ir::Value rate(ir::Builder& builder, const WeightSettings& of_weight);
-  /// f32: 1 - its rate times its decay.
+  /// Returns 1 - rate * decay of the weight in f32.
   ir::Value kept(ir::Builder& builder, const WeightSettings& of_weight);
-  /// x times its decay.
+  /// Returns x times the weight's decay.
   ir::Value decayed(ir::Builder& builder, ir::Value x, const WeightSettings& of_weight);
-  /// i64[], the updates that the weight has had.
+  /// Returns the number of updates that the weight has had, i64[].
   ir::Value updates(const Trainable& weight) const;
-  /// f64[], the same with this one.
+  /// Returns that number with this update, f64[].
   ir::Value count(ir::Builder& builder, const Trainable& weight);
-  /// f64: 1 - beta^t, `t` f64[].
+  /// Returns 1 - beta^t in f64; `t` is f64[].
   ir::Value correction(ir::Builder& builder, ir::Value t, double beta);
 
  private:
   StepScalars step_;
   std::map<ir::DType, ir::Value> decay_;
-  std::map<std::int32_t, ir::Value> counts_;  // by what counts the updates
+  std::map<std::int32_t, ir::Value> counts_;  // by the counter's value
   std::map<double, ir::Value> rates_;         // by lr_scale
   std::map<WeightSettings, ir::Value> kept_;
   std::map<std::pair<std::int32_t, double>, ir::Value> corrections_;
 };
 
-/// An optimizer that was chosen, with its values settled. UserError naming the key.
+/// A selected optimizer with settled values. The constructor throws UserError, naming the key.
 struct ChosenOptimizer {
   explicit ChosenOptimizer(const ir::Selection& selection);
 
@@ -170,15 +174,15 @@ struct ChosenOptimizer {
   std::unique_ptr<Optimizer> optimizer;
 };
 
-/// training_point() of a weight.
+/// Emits training_point() of a weight.
 ir::Value emit_training_point(ir::Builder& builder, const ChosenOptimizer& chosen, const Trainable& weight);
-/// Emits new values and their `update`s, predicated on `finite` (i1[]), of every weight and of its states,
-/// which it adds to the module. Returns the weights' new values, in their order.
+/// Emits new values of every weight and of its states, and their `update`s predicated on `finite` (i1[]).
+/// Adds the states to the module. Returns the new weights in the order of `weights`.
 std::vector<ir::Value> emit_updates(ir::Builder& builder, const ChosenOptimizer& chosen,
                                     const std::vector<Trainable>& weights, const StepScalars& step,
                                     ir::Value finite);
-/// The same of the states alone, by refresh(). Returns `finite`, fallen where a state is not.
-/// `updates`: those that each weight has had, by its name, for states that start as their weight.
+/// Emits new values and updates of the states alone, by refresh(). Returns `finite`, false if a state is not
+/// finite. `updates`: the updates that each weight has had, by name, for states that start as their weight.
 ir::Value emit_refresh(ir::Builder& builder, const ChosenOptimizer& chosen,
                        const std::vector<Trainable>& weights, bool first, ir::Value finite,
                        const std::map<std::string, ir::Value, std::less<>>& updates = {});

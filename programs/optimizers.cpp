@@ -77,21 +77,25 @@ void add_optimizer(const OptimizerRow& row) {
 }
 
 ir::Schema with_common_parameters(ir::Schema own, double lr, double weight_decay) {
-  ir::Schema schema = {ir::float_parameter("lr", lr, "learning rate, before the schedule").at_least(0)};
+  ir::Schema schema = {
+      ir::float_parameter("lr", lr, "peak learning rate; the schedule scales it").at_least(0)};
   schema.insert(schema.end(), own.begin(), own.end());
+  schema.push_back(ir::float_parameter("weight_decay", weight_decay,
+                                       "weight decay of the weights that optimizer.decay selects")
+                       .at_least(0));
+  schema.push_back(ir::float_parameter(
+                       "weight_decay_end", -1,
+                       "weight decay at the end of the run, reached along half a cosine; below 0: constant")
+                       .at_least(-1));
   schema.push_back(
-      ir::float_parameter("weight_decay", weight_decay, "of the weights that `decay` names").at_least(0));
+      ir::enum_parameter("decay", {"matrices", "no_1d", "all"},
+                         "weights with weight decay; matrices: all but norms, biases, class and register "
+                         "tokens, position embeddings; no_1d: all but norms and biases; all: all"));
   schema.push_back(
-      ir::float_parameter("weight_decay_end", -1,
-                          "where half a cosine wave takes it by the end of the run; below 0: it stays")
-          .at_least(-1));
-  schema.push_back(ir::enum_parameter(
-      "decay", {"matrices", "no_1d", "all"},
-      "matrices: not of norms, biases, cls_token, reg_token and pos_embed; no_1d: not of norms and biases"));
-  schema.push_back(ir::float_parameter("layer_decay", 1,
-                                       "each layer's rate over that of the layer behind it; the last has lr")
-                       .above(0)
-                       .at_most(1));
+      ir::float_parameter("layer_decay", 1,
+                          "learning rate of a layer divided by that of the next layer; the last layer has lr")
+          .above(0)
+          .at_most(1));
   return schema;
 }
 
@@ -129,9 +133,8 @@ void apply_layer_decay(ir::Module& module, const ir::Attributes& values) {
     if (parameter.trainable) last = std::max(last, parameter.layer);
   if (last < 0) {
     user_error(
-        "optimizer.layer_decay={}: the network '{}' does not say which layer its parameters are of; set it "
-        "to 1, "
-        "or give them the attribute `layer` in the module's file",
+        "optimizer.layer_decay={}: the parameters of the network '{}' have no layer; set it to 1, or give "
+        "them the attribute `layer` in the module's file",
         decay, module.name);
   }
   for (ir::Parameter& parameter : module.parameters) {
@@ -146,7 +149,7 @@ Value scheduled_decay(Builder& b, const ir::Attributes& values, Value step, cons
   const double end = values.get_double("weight_decay_end");
   if (end < 0) return {};
   if (timeline.total_steps == 0)
-    user_error("optimizer.weight_decay_end={}: the run has no end, so that the decay cannot get there", end);
+    user_error("optimizer.weight_decay_end={}: the run has no end at which the decay could reach it", end);
   return half_cosine(b, scheduled_step(b, step, timeline), values.get_double("weight_decay"), end,
                      {0, static_cast<double>(timeline.total_steps)});
 }

@@ -65,8 +65,7 @@ void inline_op(Program& program, const ir::Function& forward, const ir::Op& op, 
                const Inlining& how) {
   if (op.code == Opcode::update) {
     user_error(
-        "{} updates '{}' itself, whether or not the step is finite; it is to give the next value as its "
-        "result '{}{}'",
+        "{} updates '{}' itself, even if the step is not finite; return the next value as its result '{}{}'",
         forward.name, op.attributes.get_string("name"), ir::kUpdatePrefix, op.attributes.get_string("name"));
   }
   const auto at = [&](Value value) -> Value& { return renamed.at(static_cast<std::size_t>(value.id)); };
@@ -107,14 +106,14 @@ void read_averages(Program& program) {
 NamedValues InlinedNetwork::call(std::string_view name, const NamedValues& arguments, Reads reads) {
   const bool averages = reads == Reads::averages;
   if (averages && !has_averages_)
-    internal_error("the objective reads averages of the weights in a program that has none");
+    internal_error("the objective reads averages of the weights, but the program has none");
   const ir::Function& function = program_.module.function(name);
   std::vector<Value> renamed(function.types.size());
   const auto at = [&](Value value) -> Value& { return renamed.at(static_cast<std::size_t>(value.id)); };
   for (const ir::Argument& argument : function.arguments) {
     const auto bound = arguments.find(argument.name);
     if (bound == arguments.end()) {
-      user_error("the model takes '{}', which the objective does not feed: {}", argument.name,
+      user_error("the model takes '{}', but the objective feeds only: {}", argument.name,
                  fmt::join(names_of(arguments), ", "));
     }
     at(argument.value) = bound->second;
@@ -174,16 +173,17 @@ Metrics report(Program& program, const std::vector<Measured>& measured) {
   const auto name = [&](const std::string& result, Value value) {
     if (!value) return;
     const auto [known, is_new] = named.emplace(result, value);
-    if (known->second != value) internal_error("two values are the metrics' result '{}'", result);
+    if (known->second != value) internal_error("the metrics' result '{}' has two values", result);
     if (program.b.type(value).rank() != 0)
-      internal_error("the metrics' result '{}' is {}, no scalar", result, to_string(program.b.type(value)));
+      internal_error("the metrics' result '{}' is {}, not a scalar", result,
+                     to_string(program.b.type(value)));
     if (is_new) program.b.result(result, program.b.cast(value, DType::f32));
   };
   for (const auto& [metric, numerator, denominator] : measured) {
     if (std::ranges::find(kReserved, metric.name) != std::end(kReserved) ||
         std::ranges::find(kReserved, metric.numerator) != std::end(kReserved) ||
         std::ranges::find(metrics, metric.name, &Metric::name) != metrics.end())
-      internal_error("the objective names a metric '{}', which is taken", metric.name);
+      internal_error("the objective names a metric '{}', a name already in use", metric.name);
     name(metric.numerator, numerator);
     metrics.push_back(metric);
   }

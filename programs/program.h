@@ -1,5 +1,6 @@
-// A program that is being built from a network's functions, as programs.cpp and step_program.cpp do. Each one inlines a copy of
-// `forward`, so that passes specialise it alone (is_training, dead code) and the runtime launches one straight line.
+// A program under construction from a network's functions, for programs.cpp and step_program.cpp. Each
+// program inlines its own copy of `forward`. So passes specialise it alone (is_training, dead code), and the
+// runtime launches one straight line.
 #pragma once
 
 #include <functional>
@@ -16,7 +17,7 @@
 
 namespace rewire::programs {
 
-/// A program under construction. The function joins the module when it is done, for growing
+/// A program under construction. The function joins the module only when it is done, because growing
 /// Module::functions moves the others.
 struct Program {
   ir::Module& module;
@@ -24,45 +25,45 @@ struct Program {
   ir::Builder b;
   std::map<std::string, ir::Value, std::less<>> read;  // the one value that each parameter has here
   std::vector<ir::Argument> network_results;           // of the first call, as values of this program
-  std::vector<ir::Argument> next;  // of weights and states that do not train, by their names
+  std::vector<ir::Argument> next;                      // next values of weights and states that do not train
 
   Program(ir::Module& target, std::string name)
       : module(target), function{std::move(name), {}, {}, {}, {}}, b(module, function) {}
 
-  /// The value of a parameter of the module, read once.
+  /// Returns the value of a module's parameter, which is read once.
   ir::Value param(std::string_view name);
-  /// Writes a parameter, where `predicate` is given only if that is true.
+  /// Writes a parameter; with `predicate` only if that is true.
   void update(std::string_view name, ir::Value value, ir::Value predicate = {});
-  /// Adds the function to the module; `training`: and to its attribute of that name.
+  /// Adds the function to the module. `training` also lists it in the module's attribute "training".
   void finish(bool training);
 };
 
-/// How a function is copied into a program.
+/// Options of copying a function into a program.
 struct Inlining {
-  bool trains = true;           // else is_training is false in it, whatever the program does
-  std::string own_stream = {};  // behind the names of its random streams
+  bool trains = true;           // false: is_training is false in the copy
+  std::string own_stream = {};  // suffix of the names of its random streams
 };
 
-/// Copies an op of `forward` to the end of the program; `renamed` has the values of its operands by their ids
-/// in forward, and gets those of its results.
+/// Copies an op of `forward` to the end of the program. `renamed` maps value ids of forward to values of the
+/// program; it must have the operands and receives the results.
 void inline_op(Program& program, const ir::Function& forward, const ir::Op& op,
                std::vector<ir::Value>& renamed, const Inlining& how = {});
 
-/// averaged_parameters(), to look names up in.
+/// Returns averaged_parameters() as a set.
 std::set<std::string, std::less<>> averaged_names(const ir::Module& module);
-/// Reads the average of a weight, which is added to the module where it has not got it.
+/// Reads the average of a weight. Adds the average to the module if it lacks it.
 ir::Value read_average(Program& program, const std::string& weight);
-/// What reads a weight in this program has its average.
+/// Makes later reads of a weight in this program return its average.
 void read_averages(Program& program);
 
-/// The network's functions, copied into the program.
+/// Copies the network's functions into a program.
 class InlinedNetwork : public Network {
  public:
-  /// `has_averages`: whether a call may read them.
+  /// `has_averages`: whether a call may read averages.
   InlinedNetwork(Program& program, const Timeline& timeline, bool has_averages)
       : program_(program), timeline_(timeline), has_averages_(has_averages) {}
 
-  /// Every `param` reads through Program::param, so that a weight has one value however often it is read.
+  /// Reads every `param` by Program::param, so that a weight has one value in the program.
   NamedValues call(std::string_view name, const NamedValues& arguments, Reads reads) override;
   ir::Value updates() override;
   const Timeline& timeline() const override { return timeline_; }
@@ -74,26 +75,27 @@ class InlinedNetwork : public Network {
   int calls_ = 0;
 };
 
-/// The results of the inlined forward whose names begin so; the whole names stay.
+/// Returns the results of the inlined forward whose names begin with `prefix`, under their full names.
 std::vector<ir::Argument> side_values(const Program& program, std::string_view prefix);
 
-/// The inputs as arguments of the program.
+/// Adds the inputs as arguments of the program.
 NamedValues feed(Program& program, const Inputs& wanted);
 
-/// Names the results that the metrics need, each once and as f32.
+/// Adds the results that the metrics need, each once and as f32.
 Metrics report(Program& program, const std::vector<Measured>& measured);
 
-/// What the objective remembers, added to the module where it has not got it.
+/// Adds the objective's states to the module, unless it has them.
 void add_states(ir::Module& module, const Objective& objective);
 
 struct Gradients {
   ir::Value loss;
   Metrics metrics;
   std::vector<Trainable> trainables;
-  std::vector<ir::Argument> further;  // the names of `by`, each with the gradient
+  std::vector<ir::Argument> further;  // the results selected by `by`, each with its gradient
 };
-/// The loss of the batch, its gradient by each of trained_parameters(module), and the results that tell of
-/// the batch. Further gradients: by each float result of forward whose name begins with `by`, unless that is "".
+/// Emits the loss of the batch, its gradient by each of trained_parameters(module), and with `reports` the
+/// metrics. If `by` is not empty, `further` has the gradients by each float result of forward whose name
+/// begins with it.
 Gradients differentiate_loss(Program& program, const TrainOptions& options, bool reports,
                              std::string_view by = "");
 

@@ -55,7 +55,7 @@ namespace {
 
 /// Whether training takes what evaluation does not.
 bool trains_on_others(const Objective& objective, const ir::Module& module) {
-  const std::vector<Form> forms = objective.forms();
+  const std::vector<NetworkFunction> forms = objective.forms();
   if (forms.size() > 1 || forms.front().images != 1) return true;
   return std::ranges::any_of(objective.training_inputs(module),
                              [](const Input& input) { return input.filler == Filler::file; });
@@ -107,8 +107,7 @@ class PresentClasses final : public Network {
     Builder& b = program_.b;
     if (logits == results.end() || b.type(logits->second).rank() != 2) {
       user_error(
-          "eval.classes=present chooses among 'logits' [batch, classes], which the network does not give: "
-          "set "
+          "eval.classes=present needs 'logits' [batch, classes], which the network does not give: set "
           "eval.classes=all");
     }
     Value& value = logits->second;

@@ -39,10 +39,12 @@ Value scheduled_step(ir::Builder& b, Value step, const Timeline& timeline) {
 
 ir::Schema with_warmup(ir::Schema own) {
   ir::Schema schema = {
-      ir::float_parameter("warmup_epochs", 0, "epochs of linear growth from warmup_lr to optimizer.lr")
+      ir::float_parameter(
+          "warmup_epochs", 0,
+          "epochs of warm-up, in which the rate rises linearly from warmup_lr to optimizer.lr")
           .at_least(0)
           .at_most(kMostEpochs),
-      ir::float_parameter("warmup_lr", 0, "learning rate of the first step of a warm-up").at_least(0)};
+      ir::float_parameter("warmup_lr", 0, "learning rate of the first warm-up step").at_least(0)};
   schema.insert(schema.end(), own.begin(), own.end());
   return schema;
 }

@@ -35,7 +35,7 @@ void check_batch_norms(const ir::Function& forward) {
     if (op.code != Opcode::batch_norm) continue;
     if (forward.type(op.operands[0]).elements() > forward.type(op.operands[1]).elements()) continue;
     user_error(
-        "{}: a batch norm in training would see one value a channel: raise train.batch above 1, or "
+        "{}: a batch norm in training would see one value per channel: raise train.batch above 1, or "
         "model.image",
         op.location);
   }
@@ -46,18 +46,19 @@ void check_training(const ir::Module& module, const TrainOptions& options) {
   if (!(options.ema >= 0 && options.ema < 1))
     user_error("train.ema is {}; it must be at least 0 and below 1", options.ema);
   if (options.ema_warmup && options.ema == 0)
-    user_error("train.ema_warmup is on and train.ema is 0: no average is kept; set train.ema too");
+    user_error("train.ema_warmup is on, but train.ema is 0: no average is kept; set train.ema too");
   if (options.ema == 0 && make_objective(options.objective)->reads_averages())
     user_error(
-        "the objective {} reads moving averages of the weights, and train.ema is 0: set it, as to 0.996",
+        "the objective {} reads moving averages of the weights, but train.ema is 0: set train.ema, for "
+        "example to 0.996",
         options.objective.name);
   if (options.ema_end >= 0 && options.ema == 0)
-    user_error("train.ema_end is {} and train.ema is 0: no average is kept; set train.ema too",
+    user_error("train.ema_end is {}, but train.ema is 0: no average is kept; set train.ema too",
                options.ema_end);
   if (options.ema_end >= 0 && options.timeline.total_steps == 0)
-    user_error("train.ema_end={}: the run has no end, so that the decay cannot get there", options.ema_end);
+    user_error("train.ema_end={}: the run has no end at which the decay could reach it", options.ema_end);
   if (options.clip_each && options.clip_norm == 0)
-    user_error("train.clip is each and train.clip_norm is 0: nothing is clipped; set train.clip_norm too");
+    user_error("train.clip is each, but train.clip_norm is 0: nothing is clipped; set train.clip_norm too");
   if (options.accumulate < 1) user_error("train.accumulate is {}; it must be at least 1", options.accumulate);
   if (!(options.clip_norm >= 0))
     user_error("train.clip_norm is {}; it must not be negative", options.clip_norm);
@@ -109,7 +110,7 @@ std::map<std::string, Value, std::less<>> hold(Program& program, std::vector<Tra
                                                Value step, const TrainOptions& options) {
   Builder& b = program.b;
   std::map<std::string, Value, std::less<>> counts;
-  for (const Held& held : make_objective(options.objective)->held(program.module)) {
+  for (const FrozenWeight& held : make_objective(options.objective)->frozen_weights(program.module)) {
     const auto weight = std::ranges::find(trainables, held.weight, &Trainable::name);
     if (weight == trainables.end() || held.epochs == 0) continue;
     const Value now = options.timeline.change ? scheduled_step(b, step, options.timeline) : step;
@@ -248,7 +249,8 @@ void optimize(Program& program, std::vector<Trainable> trainables, Value loss, c
        ir::side_results(program.module.function("forward"), ir::kAfterStepPrefix)) {
     const auto weight = std::ranges::find(trainables, result.name, &Trainable::name);
     if (weight == trainables.end())
-      user_error("the model's result '{}{}' names no weight that trains", ir::kAfterStepPrefix, result.name);
+      user_error("the model's result '{}{}' does not name a trainable weight", ir::kAfterStepPrefix,
+                 result.name);
     weight->after = [&program, result](Value updated) {
       return constrained(program, result.name, result.value, updated);
     };
@@ -276,7 +278,7 @@ void optimize(Program& program, std::vector<Trainable> trainables, Value loss, c
 std::map<std::string, Value, std::less<>> read_update_counts(Program& program, const TrainOptions& options,
                                                              const UpdateCounters& counters) {
   std::map<std::string, std::string, std::less<>> counts(counters);
-  for (const Held& held : make_objective(options.objective)->held(program.module)) {
+  for (const FrozenWeight& held : make_objective(options.objective)->frozen_weights(program.module)) {
     if (held.epochs == 0) continue;
     counts[held.weight] = count_of_held(held.weight);
     program.module.add_state(counts[held.weight], {DType::i64, {}}, ir::StateKind::moment);
@@ -352,7 +354,7 @@ void bind_pending_updates(Program& program, const Objective& objective, Value mi
   add_states(program.module, objective);
   for (const std::string& name : updated_states(program.module, objective)) {
     const ir::Parameter* weight = program.module.find_parameter(name);
-    if (weight == nullptr) user_error("the model has no weight '{}', which it updates", name);
+    if (weight == nullptr) user_error("the model updates a weight '{}' that it does not have", name);
     const std::string pending = pending_update(name);
     const ir::TensorType type = weight->type;
     program.module.add_state(pending, type, ir::StateKind::partial);

@@ -1,17 +1,17 @@
-// Sums and means over all elements, and the surprise of a class, as objectives and programs need them.
+// Sums and means over all elements, and the negative log-probability of each class.
 #pragma once
 
 #include "ir/builder.h"
 
 namespace rewire::programs {
 
-/// The sum of all elements, a scalar.
+/// Returns the sum of all elements, a scalar.
 ir::Value sum_all(ir::Builder& builder, ir::Value x);
 
-/// Their mean, a scalar.
+/// Returns the mean of all elements, a scalar.
 ir::Value mean_all(ir::Builder& builder, ir::Value x);
 
-/// -log softmax along the last axis: log sum_k exp x_k - x, of x's shape.
+/// Returns -log softmax along the last axis, log sum_k exp x_k - x, in x's shape.
 ir::Value surprisals(ir::Builder& builder, ir::Value x);
 
 }  // namespace rewire::programs

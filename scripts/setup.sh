@@ -4,6 +4,7 @@
 #
 #   scripts/setup.sh             what the build needs
 #   scripts/setup.sh tests       and what some tests need besides: a browser, shells, man
+#   scripts/setup.sh contribute  and what scripts/tidy.sh needs
 set -euo pipefail
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -37,9 +38,11 @@ extra=()
 case "${1:-}" in
   '') ;;
   # the explorer's pages; completion at a terminal; manual pages; the bundle of scripts/gpu/pack.sh
-  tests) extra=(chromium chromium-driver python3-selenium zsh fish python3-pexpect man-db groff-base xz-utils) ;;
-  *) fail "'$1' is nothing that it installs; it takes tests, or no argument" ;;
+  tests | contribute) extra=(chromium chromium-driver python3-selenium zsh fish python3-pexpect man-db groff-base xz-utils) ;;
+  *) fail "unknown argument '$1'; it takes tests or contribute" ;;
 esac
+
+[ "${1:-}" != contribute ] || extra+=(clang-tidy-19)
 
 missing_of() {  # PACKAGE…: those that are not installed, a line each
   local package

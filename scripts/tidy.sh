@@ -6,11 +6,11 @@
 #   scripts/tidy.sh COMMIT      what differs from COMMIT
 #   scripts/tidy.sh FILE.cpp…   these
 #
-# Needs clang-tidy-19 (Debian's package of that name; scripts/setup.sh leaves it out, no test runs it).
+# Needs clang-tidy-19, which `scripts/setup.sh contribute` installs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-command -v clang-tidy-19 >/dev/null || { echo 'tidy: there is no clang-tidy-19: apt install clang-tidy-19' >&2; exit 1; }
+command -v clang-tidy-19 >/dev/null || { echo 'tidy: there is no clang-tidy-19; scripts/setup.sh contribute installs it' >&2; exit 1; }
 if [ $# -gt 0 ] && [ -e "$1" ]; then
   files=("$@")
 else

@@ -1,4 +1,4 @@
-# bash completion for rewire; the program itself says what can be at the cursor, escaped by the quote that is open there.
+# bash completion for rewire. The program prints what can follow at the cursor, escaped for the open quote.
 _rewire() {
   local kind word doc
   local -a words=() docs=()
@@ -17,7 +17,7 @@ _rewire() {
   local i
   for i in "${!words[@]}"; do
     word=${words[i]}
-    # A list for the eye has what each is.
+    # A list on the screen also shows the docs.
     if [[ $COMP_TYPE == 63 && -n ${docs[i]} && ${#words[@]} -gt 1 ]]; then word+="  (${docs[i]})"; fi
     COMPREPLY+=("$word")
   done

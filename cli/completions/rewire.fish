@@ -1,4 +1,4 @@
-# fish completion for rewire; the program itself says what can stand at the cursor.
+# fish completion for rewire. The program prints what can follow at the cursor.
 function __rewire_complete
     set -l words (commandline -opc)
     set -l current (commandline -ct)
@@ -6,7 +6,7 @@ function __rewire_complete
         __fish_complete_path $current
         return
     end
-    # With the end of a quote that is still open.
+    # Close a quote that is still open.
     set -l word (string unescape -- $current; or string unescape -- $current'"'; or string unescape -- $current"'")
     command $words[1] __complete fish $words[2..] "$word" 2>/dev/null
 end

@@ -1,5 +1,5 @@
 #compdef rewire
-# zsh completion for rewire; the program itself says what can stand at the cursor.
+# zsh completion for rewire. The program prints what can follow at the cursor.
 _rewire() {
   local line word doc
   local -a whole open whole_shown open_shown

@@ -1,4 +1,4 @@
-// The text of a block kernel (blocks_plan.h).
+// Writes the text of a block kernel (blocks_plan.h).
 #pragma once
 
 #include "codegen/cuda/blocks_plan.h"

@@ -1,5 +1,5 @@
-// Shared memory of a block kernel: how an array lies in it, and which arrays share bytes because they are
-// read at different times.
+// The shared memory of a block kernel: the layout of each array, and which arrays share bytes because they
+// are in use at different times.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace rewire::codegen::cuda {
 
-/// The array of a value with lanes, without a place yet.
+/// Returns the array of a value with lanes; its offset is not set yet.
 SharedArray shared_array(const tile::Kernel& kernel, const tile::ValueInfo& of, bool narrow);
 
-/// From the step that writes an array to the last that reads it.
+/// The life of an array, from the step that writes it to the last step that reads it.
 struct ArrayLife {
   int begin = 0, end = 0;
   std::int32_t array = -1;
 };
 
-/// Sets the offsets of the arrays that live; returns the bytes of them all, with the block's scratch.
+/// Sets the offsets of the arrays in `lives`. Returns the bytes of all, the block's scratch included.
 std::int64_t place_arrays(std::vector<ArrayLife> lives, std::vector<SharedArray>& arrays);
 
 }  // namespace rewire::codegen::cuda

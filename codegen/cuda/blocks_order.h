@@ -1,5 +1,5 @@
-// Where a block needs a barrier: before what meets the work of another thread in shared memory, or in a
-// tensor that is read and written.
+// Places the barriers of a block kernel: before each access that meets another thread's work in shared
+// memory, or in a tensor that is both read and written.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ class BlockOrder {
       : kernel_(kernel), plan_(plan), lines_(lines) {}
 
   void barrier();
-  /// Before what is not a step of its own: a barrier if anything has been read or written since the last.
+  /// Writes a barrier if anything was read or written since the last one.
   void before_all();
-  /// A barrier before a step that reads or writes shared memory which another thread may have yet to write,
-  /// or to read, since the last one.
+  /// Writes a barrier before a step that reads what was written since the last barrier, or writes what was
+  /// read or written since then, in shared memory or in an argument that the kernel may write.
   void before(const BlockStep& step);
 
  private:
@@ -34,7 +34,7 @@ class BlockOrder {
   const BlockPlan& plan_;
   Lines& lines_;
   std::vector<Span> read_, written_;  // since the last barrier
-  std::set<std::int32_t> touched_;    // arguments that were written, or may be
+  std::set<std::int32_t> touched_;    // arguments accessed that the kernel may write
 };
 
 }  // namespace rewire::codegen::cuda

@@ -1,5 +1,5 @@
-// Reductions of a block kernel along rows that lie in memory, or in shared memory, element beside element: a
-// few threads share a row, and each reads it 16 bytes at once.
+// Reductions of a block kernel along rows whose elements lie side by side, in memory or in shared memory: a
+// few threads share a row, and each reads 16 bytes at once.
 #pragma once
 
 #include "codegen/cuda/blocks_plan.h"
@@ -8,8 +8,8 @@
 
 namespace rewire::codegen::cuda {
 
-/// A step of reductions over one lane axis. False, and nothing written, where something that it reads does
-/// not lie so.
+/// Writes a step of reductions over one lane axis. Returns false, and writes nothing, if a value that it
+/// reads lies otherwise.
 bool write_row_sums(const BlockStep& step, const BlockPlan& plan, const KernelText& text, Lines& lines,
                     BlockValues& values);
 

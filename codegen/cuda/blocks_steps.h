@@ -1,5 +1,5 @@
-// The order of a block kernel's work: its nodes gathered into steps, each as early as what it reads allows,
-// so that few barriers part them and what a thread does with its own elements stays in registers.
+// Orders the work of a block kernel: gathers its nodes into steps, each as early as its operands allow. So
+// there are few barriers, and a thread's own elements stay in registers.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,19 @@ struct BlockSteps {
   int body_begin = 0, body_end = -1;  // the first and the last step of the body
 };
 
-/// `values`: where each value is computed, at its reader or in a step. `staged`: operands of products, by id;
-/// `narrow`: those of them that tensor cores multiply.
+/// Gathers the nodes of a kernel. `values`: where each is computed, at its reader or in a step. `staged`:
+/// ids of the operands of products; `narrow`: the staged operands that tensor cores multiply.
 BlockSteps block_steps(const tile::Kernel& kernel, const std::vector<BlockValue>& values,
                        const std::set<std::int32_t>& staged, const std::set<std::int32_t>& narrow);
 
-/// The products that have the rows and columns of a step on tensor cores.
+/// Returns the products of a step on tensor cores that have its rows and columns.
 std::vector<const tile::Dot*> dots_of(const BlockStep& step);
-/// Those that are chained to it (BlockStep).
+/// Returns the products that are chained to the step (BlockStep).
 std::vector<const tile::Dot*> chained_of(const BlockStep& step);
-/// The columns of a product on tensor cores: the lane of its right operand that it keeps.
+/// Returns the columns of a product on tensor cores: the lane that its right operand keeps.
 std::int32_t column_of(const tile::Kernel& kernel, const tile::Dot& dot);
-/// A thread's registers for the sums of a step's chained products, and for the rows of the left operands of
-/// the others.
+/// Registers per thread for the sums of a step's chained products, and for the rows of the other products'
+/// left operands.
 std::int64_t chained_registers(const tile::Kernel& kernel, const BlockStep& step);
 std::int64_t row_registers(const tile::Kernel& kernel, const BlockStep& step);
 

@@ -1,5 +1,5 @@
-// Products on tensor cores in the text of a block kernel: operands that lie in shared memory as bf16, tiles
-// of 16 rows a warp, and what is done point by point with the elements of a tile while they are in registers.
+// Writes products on tensor cores in a block kernel: operands in shared memory as bf16, tiles of 16 rows per
+// warp, and pointwise work on the elements of a tile while they are in registers.
 #pragma once
 
 #include "codegen/cuda/blocks_plan.h"
@@ -8,12 +8,12 @@
 
 namespace rewire::codegen::cuda {
 
-/// Whether a step is nothing but loads into arrays as they lie in memory: packets of neighbours.
+/// Returns whether a step only copies packets of neighbours from memory into shared arrays.
 bool is_copies(const BlockStep& step, const BlockPlan& plan, const KernelText& text);
-/// Such a step. Its copies are under way until finish_copies (prelude.cuh).
+/// Writes such a step. Its copies are in flight until finish_copies (prelude.cuh).
 void write_copies(const BlockStep& step, const BlockPlan& plan, const KernelText& text, Lines& lines);
 
-/// A step of products, and what its warps do with their elements.
+/// Writes a step of products, and the work of its warps on their elements.
 void write_tensor_dot(const BlockStep& step, const BlockPlan& plan, const KernelText& text, Lines& lines,
                       BlockValues& values);
 

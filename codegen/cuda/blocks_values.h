@@ -1,5 +1,4 @@
-// How the values of a block kernel are read, computed and stored in its text, at the lane variables that are
-// in scope there.
+// Reads, computes and stores the values of a block kernel in its text, at the lane variables in scope.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +18,21 @@ class BlockValues {
   BlockValues(const BlockPlan& plan, const KernelText& text, Lines& lines)
       : plan_(plan), text_(text), lines_(lines) {}
 
-  /// Lane variables begin or end: what was computed again under others is known no longer.
+  /// Starts another scope of lane variables: values recomputed in the last scope are forgotten.
   void change_scope() { scope_.clear(); }
 
-  /// What is computed at each reader becomes a variable of the scope that is open, once.
+  /// Returns the text of a value. A value recomputed at each reader becomes a variable, once per scope.
   Expression read(tile::TileValue value);
   Expression computed(const tile::Node& node);
 
-  /// An element of a shared array.
+  /// Returns the text of an element of a shared array.
   std::string place(tile::TileValue value) const;
-  /// Writes an element of a shared array.
+  /// Writes an assignment to an element of a shared array.
   void put(tile::TileValue value, const std::string& text);
-  /// Writes an element of an argument under a condition; none: always.
+  /// Writes the store of an element of an argument under a condition; an empty one: always.
   void write_store(const tile::Store& store, std::string when);
 
-  /// The thread has a value in a register of this name, until it is released.
+  /// Notes that the thread has a value in a register of this name, until the value is released.
   void hold(tile::TileValue value, std::string name) { held_[value.id] = std::move(name); }
   void release(tile::TileValue value) { held_.erase(value.id); }
   void release_all() { held_.clear(); }
@@ -45,8 +44,8 @@ class BlockValues {
   const BlockPlan& plan_;
   const KernelText& text_;
   Lines& lines_;
-  std::set<std::int32_t> scope_;              // values computed again in the scope that is open
-  std::map<std::int32_t, std::string> held_;  // values that the thread has in registers under these names
+  std::set<std::int32_t> scope_;              // values recomputed in the open scope
+  std::map<std::int32_t, std::string> held_;  // the registers that hold values, by value
 };
 
 }  // namespace rewire::codegen::cuda

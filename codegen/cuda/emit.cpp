@@ -47,8 +47,7 @@ DeviceTarget device_target(int arch) {
   for (const DeviceTarget& target : kTargets) {
     if (target.arch == arch) return target;
   }
-  user_error("sm_{} is no architecture that kernels are written for; there are {}", arch,
-             fmt::join(architecture_names(), ", "));
+  user_error("there are no kernels for sm_{}; choose from {}", arch, fmt::join(architecture_names(), ", "));
 }
 
 WorkGrain work_grain(const DeviceTarget& target) {
@@ -89,7 +88,7 @@ std::optional<bool> form_of(const tile::Kernel& kernel, const DeviceTarget& targ
 
 bool takes_rows(const tile::Kernel& kernel, const DeviceTarget& target) {
   if (const std::optional<bool> rows = form_of(kernel, target)) return *rows;
-  internal_error("tile kernel {}: what it keeps on chip is more than the {} bytes of shared memory of sm_{}",
+  internal_error("tile kernel {}: its on-chip data exceeds the {} bytes of shared memory of sm_{}",
                  kernel.name, target.shared_bytes_per_block, target.arch);
 }
 
@@ -111,7 +110,7 @@ KernelSource write(const tile::Kernel& kernel, const EntryPoint& entry, const De
       if (const auto plan = plan_block(kernel, target, block)) return emit_block(kernel, entry, *plan);
     }
   }
-  internal_error("tile kernel {}: the schedule '{}' is not for it on sm_{}", kernel.name,
+  internal_error("tile kernel {}: the schedule '{}' does not fit it on sm_{}", kernel.name,
                  schedule_text(*schedule), target.arch);
 }
 

@@ -1,7 +1,6 @@
-// One tile kernel as readable CUDA C++: the second printer of the tile IR beside codegen/llvm. The text of a
-// kernel names only what prelude.cuh declares, threadIdx.x, blockIdx.x, __syncthreads() and C's own maths, so
-// NVRTC compiles it for a device and a C++ compiler, with a header that stands in for the device, for the
-// host.
+// Prints one tile kernel as readable CUDA C++: the second printer of the tile IR, beside codegen/llvm. The
+// text uses only the names of prelude.cuh, threadIdx.x, blockIdx.x, __syncthreads() and C's maths. So NVRTC
+// compiles it for a device, and a C++ compiler, with a header in place of the device, for the host.
 #pragma once
 
 #include <cstddef>
@@ -18,31 +17,32 @@
 
 namespace rewire::codegen::cuda {
 
-/// What a schedule may count on. The defaults are those of an H100.
+/// The device limits that a schedule may use. The defaults are an H100's.
 struct DeviceTarget {
   int arch = 90;  // 80, 86, 89, 90, 100, 120: the device's compute capability times ten
   std::int64_t shared_bytes_per_block = 232448;  // the most that a kernel may opt in to
   int multiprocessors = 132;
 };
 
-/// "sm_80", …: those that device_target() knows.
+/// Returns the architectures that device_target() knows: "sm_80", ….
 std::vector<std::string> architecture_names();
-/// The target of an architecture, the largest device of it; UserError for one that kernels are not written
-/// for.
+/// Returns the target of an architecture, with the numbers of its largest device. Throws UserError for an
+/// architecture that kernels are not written for.
 DeviceTarget device_target(int arch);
 
-/// How a program for the target is cut (codegen/program.h): parts enough to give every multiprocessor two
-/// blocks, attention's tiles small enough for shared memory; a launch is worth what memory moves meanwhile.
+/// Returns how a program for the target is cut (codegen/program.h): several parts per multiprocessor, and
+/// attention's tiles small enough for shared memory. A launch is weighed against the bytes moved in its
+/// time.
 WorkGrain work_grain(const DeviceTarget& target);
-/// What a GPU pays for computing a value again instead of keeping it.
+/// Returns a GPU's cost of computing a value again instead of keeping it.
 ir::RecomputeCost recompute_cost();
 
-/// What codegen::compile() asks of the device, whatever options.grain is: it cuts finer where a kernel would
-/// otherwise keep more on chip than a block has. Its libraries take all calls, and Fourier transforms stay
-/// ops.
+/// Returns the device's settings for codegen::compile(); options.grain is replaced. Kernels are cut finer
+/// where they would keep more on chip than a block has. Libraries take all calls, and Fourier transforms
+/// stay ops.
 Target machine(const DeviceTarget& target, FuseOptions options = {});
 
-/// One dimension of blocks, one of threads (a multiple of 32), dynamic shared memory.
+/// The grid of a launch: one dimension of blocks, one of threads (a multiple of 32), dynamic shared memory.
 struct LaunchShape {
   std::int64_t blocks = 1;
   int threads = 32;
@@ -54,27 +54,27 @@ struct KernelSource {
   LaunchShape launch;
 };
 
-/// The few schedules of a kernel that the cost model thinks best, its own first; one at least.
+/// Returns the schedules that the cost model ranks best, its choice first: at least one, at most `most`.
 std::vector<Schedule> schedules(const tile::Kernel& kernel, const DeviceTarget& target, std::size_t most);
-/// Whether the kernel can be written with this schedule for the target.
+/// Returns whether the kernel can be written with this schedule for the target.
 bool fits(const tile::Kernel& kernel, const Schedule& schedule, const DeviceTarget& target);
 
-/// `extern "C" __global__ void SYMBOL(one pointer for each of kernel.arguments, in their order, to element
-/// 0)`, without the prelude. Every pointer is aligned to 16 bytes. The kernel must be verified; InternalError
-/// where it needs more shared memory than the target has. `schedule`: nullptr is the cost model's;
-/// InternalError on one that does not fit.
+/// Writes `extern "C" __global__ void SYMBOL(one pointer for each of kernel.arguments, in their order, to
+/// element 0)`, without the prelude. Every pointer is aligned to 16 bytes. The kernel must be verified.
+/// `schedule`: nullptr is the cost model's. Throws InternalError if the kernel needs more shared memory than
+/// the target has, or the schedule does not fit.
 KernelSource emit(const tile::Kernel& kernel, const std::string& symbol, const DeviceTarget& target,
                   const Schedule* schedule = nullptr);
 
-/// The same for a launch. A table's kernel is `SYMBOL(void* const* table)`: the pointers of its members, one
-/// member's arguments after the other's; blocks (x, y) do what block x does for member y alone. The number
-/// of members stands in a comment only.
+/// Writes the kernel of a launch. A table's kernel is `SYMBOL(void* const* table)`: the pointers of its
+/// members, one member's arguments after another's. Blocks (x, y) do what block x does, for member y alone.
+/// The number of members appears only in a comment.
 KernelSource emit(const KernelLaunch& launch, const std::string& symbol, const DeviceTarget& target,
                   const Schedule* schedule = nullptr);
-/// Launches with one key and one schedule have one text, but for names and comments.
+/// Returns a key: launches with equal keys and schedules have the same text, but for names and comments.
 std::string text_key(const KernelLaunch& launch);
 
-/// The text that must stand once before any kernel: prelude.cuh.
+/// Returns prelude.cuh, the text that must precede all kernels once.
 std::string_view prelude();
 
 }  // namespace rewire::codegen::cuda

@@ -1,5 +1,5 @@
-// The words of emitted CUDA C++: types, literals, and one pointwise op as an expression. Each op follows the
-// evaluator: maximum and minimum pass NaN on, a float becomes an integer toward zero within its range.
+// Types, literals and pointwise ops as CUDA C++. Each op follows the evaluator: maximum and minimum
+// propagate NaN, and a float is converted to an integer toward zero, within the integer's range.
 #pragma once
 
 #include <cstddef>
@@ -12,21 +12,21 @@
 
 namespace rewire::codegen::cuda {
 
-/// What values of a dtype are computed in: "float" for f32, bf16 and f16.
+/// Returns the type that a dtype is computed in: "float" for f32, bf16 and f16.
 std::string_view arithmetic_type(ir::DType dtype);
 std::int64_t arithmetic_bytes(ir::DType dtype);
-/// What they are in memory.
+/// Returns the type of a dtype in memory.
 std::string_view storage_type(ir::DType dtype);
 
-/// A constant, rounded to the dtype; reads back exactly.
+/// Returns a constant, rounded to the dtype; it reads back exactly.
 std::string literal(double value, ir::DType dtype);
-/// What a reduction starts with.
+/// Returns the value that a reduction starts with.
 std::string reduction_start(tile::ReduceKind kind, ir::DType dtype);
-/// Those of some conditions that are not empty, joined by "&&"; each binds at least as tightly.
+/// Joins the nonempty conditions by "&&". Each must bind at least as tightly.
 std::string conjunction(std::initializer_list<std::string> conditions);
-/// What the prelude's reductions over threads take for it: "Sum" or "Max".
+/// Returns the functor of the prelude's reductions over threads: "Sum" or "Max".
 std::string_view reduction_functor(tile::ReduceKind kind);
-/// How tightly an expression's outermost operator binds.
+/// The binding strength of an outermost operator, the weakest first.
 enum class Binding : std::uint8_t {
   condition,
   disjunction,
@@ -38,26 +38,26 @@ enum class Binding : std::uint8_t {
   value
 };
 
-/// Text that is read once stands where it is read; if it is longer, it gets a name.
+/// The longest text that is inlined into its one reader; a longer one gets a name.
 inline constexpr std::size_t kLongestInline = 60;
 
-/// C++ text.
+/// C++ text with its binding strength.
 struct Expression {
   std::string text;
   Binding binding = Binding::value;
 
-  /// As an operand of something that binds so tightly: in brackets where it must be.
+  /// Returns the text as an operand of `outside`, in brackets where needed.
   std::string within(Binding outside) const;
 };
 
-/// "sum += x" or "largest = maximum(largest, x)".
+/// Returns "sum += x" or "largest = maximum(largest, x)".
 std::string accumulate(tile::ReduceKind kind, ir::DType dtype, const std::string& target,
                        const Expression& x);
 
-/// `dtypes`: those of the operands.
+/// Returns a pointwise op as text. `dtypes`: the operands'.
 Expression pointwise_expression(const tile::Pointwise& node, const std::vector<Expression>& operands,
                                 const std::vector<ir::DType>& dtypes, ir::DType result);
-/// From the dtype of a value to that of another.
+/// Returns the conversion of a value from one dtype to another.
 Expression cast_expression(const Expression& x, ir::DType from, ir::DType to);
 
 }  // namespace rewire::codegen::cuda

@@ -1,5 +1,5 @@
-// What all forms of a kernel (rows.h, transposes.h, blocks.h) are written with: lines of text, the kernel's
-// names, its addresses, the comment at its head.
+// Shared parts of all kernel forms (rows.h, transposes.h, blocks.h): lines of text, a kernel's names and
+// addresses, and the comment at its head.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 
 namespace rewire::codegen::cuda {
 
-/// Lines with indentation.
+/// Collects lines with indentation.
 class Lines {
  public:
   template <class... Args>
@@ -24,7 +24,7 @@ class Lines {
     fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
     text_ += '\n';
   }
-  /// Opens a block: "for (…) {".
+  /// Writes a line that opens a block: "for (…) {".
   template <class... Args>
   void open(fmt::format_string<Args...> format, Args&&... args) {
     line("{} {{", fmt::format(format, std::forward<Args>(args)...));
@@ -34,7 +34,7 @@ class Lines {
     --depth_;
     line("}}");
   }
-  /// At the margin, whatever the depth: "#pragma unroll".
+  /// Writes a line at the margin, whatever the depth: "#pragma unroll".
   void directive(std::string_view text) {
     text_ += text;
     text_ += '\n';
@@ -52,14 +52,14 @@ struct Terms {
   std::int64_t offset = 0;
   std::vector<std::pair<std::int64_t, std::string>> products;
 
-  /// "192 * r1 + c0 + 5"; `wide`: in 64 bits.
+  /// Returns "192 * r1 + c0 + 5"; `wide`: in 64 bits.
   std::string text(bool wide) const;
 };
 
-/// How a launch finds a kernel: by its arguments, or as the members of a table.
+/// The entry of a kernel: its own arguments, or the members of a table.
 struct EntryPoint {
   std::string symbol;
-  std::vector<std::string> members;  // their names; none: no table
+  std::vector<std::string> members;  // names of a table's members; empty: no table
 };
 
 class KernelText {
@@ -81,43 +81,44 @@ class KernelText {
   }
   std::string_view type(tile::TileValue value) const { return arithmetic_type(info(value).dtype); }
 
-  /// The element index of an access: without its lane axes, and with them as variables of their names.
+  /// The element index of an access: without its lane axes, or with the variables of all axes.
   std::string outer_index(const tile::Access& access) const {
     return terms(access, false).text(wide(access));
   }
   std::string element_index(const tile::Access& access) const {
     return terms(access, true).text(wide(access));
   }
-  /// "x + 192 * r1": where the lanes of an access begin.
+  /// Returns "x + 192 * r1", where the lanes of an access begin.
   std::string pointer(const tile::Access& access) const;
-  /// How many neighbours along `lane` lie as a packet that is aligned to its size: 16 bytes at most; 0: none.
+  /// Returns how many neighbours along `lane` form a packet aligned to its size, of at most 16 bytes; 0:
+  /// none.
   std::int64_t packet_of(const tile::Access& access, std::int32_t lane) const;
-  /// Whether an element index may leave 32 bits.
+  /// Returns whether an element index may exceed 32 bits.
   bool wide(const tile::Access& access) const;
-  /// "192LL * clamped(index, 50)": what a computed index adds to the address of a load.
+  /// Returns "192LL * clamped(index, 50)", which a computed index adds to the address of a load.
   std::string gathered(const tile::Load& load, const Expression& index) const;
 
-  /// A constant, or the index along an axis by its variable.
+  /// Returns a constant, or the variable of the index along an axis.
   Expression immediate(const tile::Node& node) const;
-  /// The element of a load at `index`, in the type that is computed in.
+  /// Returns the element of a load at `index`, in the type that it is computed in.
   Expression loaded(const tile::Load& load, const std::string& index) const;
-  /// "seed, step, stream": what all numbers of a node are drawn with. `read`: the expression of a scalar.
+  /// Returns "seed, step, stream", the key of all numbers of a node. `read` returns a scalar's expression.
   static std::string draw_key(const tile::Random& random,
                               const std::function<Expression(tile::TileValue)>& read);
-  /// A number of a stream's; `element`: which of them.
+  /// Returns one number of a stream; `element` selects it.
   static Expression drawn(const tile::Random& random, const std::string& key, const std::string& element);
-  /// "if (when) y[c0] = convert<bf16>(x);" for the element that the axes in scope stand for.
+  /// Returns "if (when) y[c0] = convert<bf16>(x);" for the element at the axes in scope.
   std::string stored(const tile::Store& store, const Expression& value, const std::string& when) const;
-  /// The condition under which one of the elements that would store the same does so: the first, of lanes
-  /// that the access does not know.
+  /// Returns the condition that picks one of the elements that would store to one place: index 0 along the
+  /// lanes that the access lacks.
   std::string first_of_same(const tile::Access& access, const std::vector<std::int32_t>& lanes) const;
 
-  /// The comment above a kernel and the lines up to its opening brace. `resident_blocks`: for how many of a
-  /// multiprocessor registers must suffice.
+  /// Writes the comment above a kernel and the lines up to its opening brace. `resident_blocks`: the blocks
+  /// per multiprocessor that registers must suffice for.
   void head(Lines& lines, const LaunchShape& launch, int resident_blocks, const std::string& how);
-  /// The closing brace, and for a table the kernel that finds a block's member.
+  /// Writes the closing brace, and for a table the kernel that finds a block's member.
   void foot(Lines& lines) const;
-  /// Declares the indices of axes of one use from `linear`, the row-major index of them all.
+  /// Declares the indices of all axes of one use, computed from `linear`, their row-major index.
   void declare_indices(Lines& lines, tile::AxisUse use, const std::string& linear) const;
 
  private:
@@ -130,14 +131,14 @@ class KernelText {
   std::vector<std::string> arguments_, values_;
 };
 
-/// Product of the extents of some axes.
+/// Returns the product of the extents of some axes.
 std::int64_t extent_of(const tile::Kernel& kernel, const std::vector<std::int32_t>& axes);
-/// The axes of one use, ascending.
+/// Returns the axes of one use, ascending.
 std::vector<std::int32_t> axes_of(const tile::Kernel& kernel, tile::AxisUse use);
-/// Whether a block must walk the rows of a part one after the other: something is carried from row to row,
-/// follows the rows, or stands in memory by parts.
+/// Returns whether a block must walk the rows of a part in order: a value is carried from row to row, an
+/// epilogue follows the rows, or memory is addressed by part.
 bool walks_parts(const tile::Kernel& kernel);
-/// Whether nothing in the kernel writes what an access touches.
+/// Returns whether the kernel writes nothing that an access touches.
 bool is_read_only(const tile::Kernel& kernel, const tile::Access& access);
 
 }  // namespace rewire::codegen::cuda

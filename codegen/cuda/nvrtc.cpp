@@ -18,7 +18,7 @@ using Status = int;  // 0: success
 constexpr Status kInvalidOption = 5, kCompilation = 6;
 constexpr int kFirstWithMinimal = 13;  // for certain
 
-struct Library {
+struct NvrtcFunctions {
   SharedLibrary file{{"NVRTC (libnvrtc.so, part of the CUDA toolkit 12 or newer)",
                       "REWIRE_NVRTC",
                       {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}}};
@@ -37,7 +37,7 @@ struct Library {
   Status (*ptx)(Program, char*);
   const char* (*error)(Status);
 
-  Library() {
+  NvrtcFunctions() {
     file.find(version, "nvrtcVersion");
     file.find(supported_count, "nvrtcGetNumSupportedArchs");
     file.find(supported, "nvrtcGetSupportedArchs");
@@ -58,20 +58,11 @@ struct Library {
   }
 };
 
-const Library& any_library() {
-  static const Library library;
-  return library;
-}
-
-const Library& usable_library() {
-  const Library& library = any_library();
-  library.file.require();
-  return library;
-}
+using Nvrtc = Loaded<NvrtcFunctions>;
 
 class Compilation {
  public:
-  Compilation(const Library& library, std::string_view text) : library_(library) {
+  Compilation(const NvrtcFunctions& library, std::string_view text) : library_(library) {
     check(library.create(&program_, std::string(text).c_str(), "rewire.cu", 0, nullptr, nullptr), "create");
   }
   ~Compilation() { library_.destroy(&program_); }
@@ -101,9 +92,9 @@ class Compilation {
 
   std::string bytes(Status (*size_of)(Program, std::size_t*), Status (*get)(Program, char*)) const {
     std::size_t size = 0;
-    check(size_of(program_, &size), "say a size");
+    check(size_of(program_, &size), "report a size");
     std::string result(size, '\0');
-    check(get(program_, result.data()), "hand out a result");
+    check(get(program_, result.data()), "return a result");
     return result;
   }
   std::string text(Status (*size_of)(Program, std::size_t*), Status (*get)(Program, char*)) const {
@@ -112,22 +103,22 @@ class Compilation {
     return result;
   }
 
-  const Library& library_;
+  const NvrtcFunctions& library_;
   Program program_ = nullptr;
 };
 
-void require_architecture(const Library& library, int arch) {
+void require_architecture(const NvrtcFunctions& library, int arch) {
   int count = 0;
   library.supported_count(&count);
   std::vector<int> known(static_cast<std::size_t>(count));
   library.supported(known.data());
   if (std::find(known.begin(), known.end(), arch) == known.end())
-    user_error("NVRTC {} does not know sm_{}; a newer CUDA toolkit does", nvrtc_version(), arch);
+    user_error("NVRTC {} does not know sm_{}; install a newer CUDA toolkit", nvrtc_version(), arch);
 }
 
 int major_version() {
   int major = 0, minor = 0;
-  usable_library().version(&major, &minor);
+  Nvrtc::usable().version(&major, &minor);
   return major;
 }
 
@@ -157,12 +148,12 @@ int number_before(std::string_view line, std::string_view unit) {
 }  // namespace
 
 std::optional<std::string> nvrtc_missing() {
-  return any_library().file.missing();
+  return Nvrtc::any().file.missing();
 }
 
 std::string nvrtc_version() {
   int major = 0, minor = 0;
-  usable_library().version(&major, &minor);
+  Nvrtc::usable().version(&major, &minor);
   return fmt::format("{}.{}", major, minor);
 }
 
@@ -171,11 +162,11 @@ std::string cubin_identity(int arch) {
 }
 
 std::string nvrtc_path() {
-  return usable_library().file.path();
+  return Nvrtc::usable().file.path();
 }
 
 Compiled try_compile(std::string_view text, int arch, Output output) {
-  const Library& library = usable_library();
+  const NvrtcFunctions& library = Nvrtc::usable();
   require_architecture(library, arch);
   Compilation compilation(library, text);
   Compiled answer;

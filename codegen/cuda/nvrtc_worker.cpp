@@ -32,7 +32,7 @@ class Reader {
   }
   std::string text() { return std::string(take(number())); }
   void end() const {
-    if (!left_.empty()) internal_error("an NVRTC worker said more than a message has");
+    if (!left_.empty()) internal_error("an NVRTC worker's message is too long");
   }
 
  private:
@@ -116,7 +116,8 @@ std::optional<std::string> take_message(std::string& arrived) {
   std::uint64_t length = 0;
   if (arrived.size() < sizeof(length)) return std::nullopt;
   std::memcpy(&length, arrived.data(), sizeof(length));
-  if (length > kLongest) internal_error("an NVRTC worker announces {} bytes", length);
+  if (length > kLongest)
+    internal_error("an NVRTC worker announced a message of {} bytes, more than it may have", length);
   const std::size_t end = sizeof(length) + static_cast<std::size_t>(length);
   if (arrived.size() < end) return std::nullopt;
   std::string message = arrived.substr(sizeof(length), end - sizeof(length));

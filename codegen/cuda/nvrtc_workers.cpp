@@ -232,8 +232,7 @@ class Workers {
   /// One more worker, with its first text.
   bool start() {
     if (program_.empty()) {
-      do_without(
-          fmt::format("neither {} nor /proc/self/exe says where its program stands", kProgramVariable));
+      do_without(fmt::format("neither {} nor /proc/self/exe names its program", kProgramVariable));
       return false;
     }
     auto worker = std::make_unique<Worker>(program_, request_.arch);
@@ -266,7 +265,7 @@ class Workers {
         if (!greet(worker, decode_hello(*message))) return false;
         continue;
       }
-      if (!worker.job) internal_error("an NVRTC worker answers what it was not asked");
+      if (!worker.job) internal_error("an NVRTC worker answered without a request");
       const std::size_t job = *worker.job;
       worker.job.reset();
       Answer answer = decode_answer(*message);
@@ -307,8 +306,8 @@ class Workers {
     worker.job.reset();
     const std::string line =
         fmt::format("the NVRTC worker that compiled kernel '{}' {}", jobs_[job].name, words);
-    if (++tries_[job] == kTries) throw RuntimeFailure(fmt::format("{}, and so did the one before", line));
-    request_.warn(line + "; another one takes it");
+    if (++tries_[job] == kTries) throw RuntimeFailure(fmt::format("{}, as did the worker before it", line));
+    request_.warn(line + "; another worker compiles it");
     waiting_.push_front(job);
     start();
     return false;

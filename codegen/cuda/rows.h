@@ -1,4 +1,4 @@
-// The text of a row kernel (rows_plan.h).
+// Writes the text of a row kernel (rows_plan.h).
 #pragma once
 
 #include "codegen/cuda/kernel_text.h"

@@ -1,4 +1,4 @@
-// A level of a row kernel (rows_plan.h) as text: its scalars, the rows it loads, the loop over a thread's
+// Writes a level of a row kernel (rows_plan.h): its scalars, the rows it loads, the loop over a thread's
 // elements, the rows it stores.
 #pragma once
 
@@ -12,17 +12,17 @@
 
 namespace rewire::codegen::cuda {
 
-/// Which threads write: those for which a condition holds; an empty one holds for all.
+/// The conditions under which threads write; an empty one always holds.
 struct RowGuard {
   std::string stores;
-  std::string added;                             // to carried values
-  std::vector<tile::TileValue> conditions = {};  // a row that meets none is done: tile/row_condition.h
+  std::string added;                             // additions to carried values
+  std::vector<tile::TileValue> conditions = {};  // a row that meets none is skipped: tile/row_condition.h
 };
 
-/// Reductions of a block row that share two barriers: `shared` holds this many values of each warp.
+/// The most reductions of a block row that share two barriers: `shared` holds this many values per warp.
 inline constexpr std::size_t kMostTogether = 8;
 
-/// The nodes of one level, in their order.
+/// Writes the nodes of one level, in their order.
 void write_level(const std::vector<const tile::Node*>& nodes, const RowGuard& guard, const RowsPlan& plan,
                  const KernelText& text, Lines& lines, RowValues& values);
 

@@ -1,4 +1,4 @@
-// How many registers of a thread the values of a row kernel take at once, by the levels and homes of its plan.
+// Counts a thread's registers that the values of a row kernel take at once, by its plan's levels and homes.
 #pragma once
 
 #include "codegen/cuda/rows_plan.h"
@@ -6,8 +6,8 @@
 namespace rewire::codegen::cuda {
 
 struct LiveRegisters {
-  int arrays = 0;   // alive at once, in registers an element
-  int scalars = 0;  // from level to level: those of one level alone come one after the other
+  int arrays = 0;   // alive at once, in registers per element
+  int scalars = 0;  // kept between levels; within one level, they come one after another
 };
 LiveRegisters live_registers(const tile::Kernel& kernel, const RowsPlan& plan);
 

@@ -35,7 +35,7 @@ Expression RowValues::read(TileValue value) {
       (std::holds_alternative<tile::Constant>(*node) || std::holds_alternative<tile::Index>(*node)))
     return text_.immediate(*node);
   if (!plan_.home(value).again)
-    internal_error("tile kernel {}: %{} is read where it is not known", text_.kernel().name, value.id);
+    internal_error("tile kernel {}: %{} is read where it is not available", text_.kernel().name, value.id);
   known = {text_.name(value)};
   again_.push_back(value);
   const std::string text = pointwise(std::get<tile::Pointwise>(*node)).text;

@@ -1,5 +1,5 @@
-// How the values of a row kernel are read and named in its text: what has lanes and outlives its loop is an
-// array of a thread's elements, all else a variable, or an expression at its one reader.
+// Reads and names the values of a row kernel in its text. A value with lanes that outlives its loop is an
+// array of a thread's elements; any other is a variable, or an expression at its one reader.
 #pragma once
 
 #include <string>
@@ -14,27 +14,27 @@ class RowValues {
  public:
   RowValues(const RowsPlan& plan, const KernelText& text, Lines& lines);
 
-  /// Whether a value has a register for each element of the thread.
+  /// Returns whether a value has a register for each element of the thread.
   bool is_array(tile::TileValue value) const { return plan_.home(value).array; }
-  /// At the element `e` of the open loop, where the value has lanes. Index arithmetic becomes a variable
-  /// first.
+  /// Returns the text of a value, at element `e` of the open loop if it has lanes. Index arithmetic becomes
+  /// a variable first.
   Expression read(tile::TileValue value);
-  /// Names a value, or leaves its text to its one reader.
+  /// Gives a value its text: as a variable, or at its one reader.
   void define(tile::TileValue value, const Expression& text);
-  /// A variable of the value's own name has it.
+  /// Notes that the variable `name` has the value.
   void know(tile::TileValue value, const std::string& name);
-  /// The node that computes a value; nullptr: it is carried.
+  /// Returns the node that computes a value; nullptr: it is carried.
   const tile::Node* definition(tile::TileValue value) const;
 
   Expression pointwise(const tile::Pointwise& node);
-  /// One element of memory, a gathered one included.
+  /// Returns one element of memory, gathered or not.
   Expression loaded(const tile::Load& load);
-  /// `element`: the index of what is drawn.
+  /// Returns a random number; `element`: its index.
   Expression drawn(const tile::Random& random, const std::string& element);
-  /// "192LL * clamped(index, 50)": what a computed index adds to an address.
+  /// Returns "192LL * clamped(index, 50)", which a computed index adds to an address.
   std::string gathered(const tile::Load& load);
 
-  /// The loop over a thread's elements, `e`; and the lane variables that an element stands for.
+  /// Opens and closes the loop over a thread's elements, `e`, and declares the lane variables of an element.
   void open_elements();
   void close_elements();
   void declare_lanes();
@@ -43,8 +43,8 @@ class RowValues {
   const RowsPlan& plan_;
   const KernelText& text_;
   Lines& lines_;
-  std::vector<Expression> texts_;       // by value: how it is read, where it is no array
-  std::vector<tile::TileValue> again_;  // defined in the loop that is open
+  std::vector<Expression> texts_;       // by value: its text, unless it is an array
+  std::vector<tile::TileValue> again_;  // computed in the open loop
 };
 
 }  // namespace rewire::codegen::cuda

@@ -46,7 +46,7 @@ std::string trusted_path(const std::string& chosen) {
   const TrustedFile library = open_trusted(chosen, O_RDONLY | O_NONBLOCK | O_NOCTTY, "the library");
   struct stat status{};
   if (::fstat(library.file.get(), &status) != 0 || !S_ISREG(status.st_mode))
-    user_error("it is no file");  // the loader would wait for a pipe
+    user_error("it is not a regular file");  // the loader would wait for a pipe
   return library.path;
 }
 
@@ -101,7 +101,7 @@ void SharedLibrary::Close::operator()(void* handle) const {
 void* SharedLibrary::address(const char* symbol) {
   void* const found = handle_ == nullptr ? nullptr : ::dlsym(handle_.get(), symbol);
   if (found == nullptr && problem_.empty())
-    problem_ = fmt::format("{} in {} has no {}; a newer one does", name_, path_, symbol);
+    problem_ = fmt::format("{} in {} has no {}; install a newer version", name_, path_, symbol);
   return found;
 }
 

@@ -276,7 +276,7 @@ const Card& card(std::string_view name) {
   for (const Card& one : kCards) {
     if (one.name == name) return one;
   }
-  user_error("no card '{}' is known; there are {}", name, fmt::join(card_names(), ", "));
+  user_error("unknown card '{}'; choose from {}", name, fmt::join(card_names(), ", "));
 }
 
 std::string_view bound_name(Bound bound) {

@@ -435,7 +435,7 @@ class TransposePlanner {
 
 const TileAccess& TransposePlan::access(const Node& node) const {
   const auto found = std::ranges::find(accesses, &node, &TileAccess::node);
-  if (found == accesses.end()) internal_error("a node of no access");
+  if (found == accesses.end()) internal_error("a node without an access");
   return *found;
 }
 

@@ -1,7 +1,8 @@
-// How a kernel that only moves or transforms elements becomes threads where memory is read along one axis and
-// written along another: a block computes a tile, a box of points that is long along both. Each access of
-// device memory walks the tile along its own neighbours. One access says in which order points are computed;
-// those that would be strided in that order go through shared memory, loads before, stores behind.
+// Maps a kernel that only moves or transforms elements to threads, where memory is read along one axis and
+// written along another. A block computes a tile, a box of points that is long along both. Each access of
+// device memory walks the tile along its own neighbours. One access sets the order in which points are
+// computed. Accesses that would be strided in that order go through shared memory: loads before, stores
+// after.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +16,9 @@
 
 namespace rewire::codegen::cuda {
 
-/// An access of device memory: `walk.packet` neighbours at once, in the order of its own neighbours where it
-/// is staged in shared memory, else in that of the points, where more than one means that all of a thread's
-/// points are neighbours.
+/// An access of device memory, which takes `walk.packet` neighbours at once. If it is staged in shared
+/// memory, it walks along its own neighbours, else in the order of the points. There, more than one at once
+/// means that all of a thread's points are neighbours.
 struct TileAccess {
   const tile::Node* node = nullptr;  // a load or a store
   TileWalk walk;
@@ -26,30 +27,30 @@ struct TileAccess {
   std::int64_t offset = 0, bytes = 0;  // of the array
 };
 
-/// The numbers of its schedule, and what follows from the kernel.
+/// The numbers of the schedule, and what follows from the kernel.
 struct TransposePlan : TransposeSchedule {
   TileWalk walk;  // of the points that are computed
   std::vector<TileAccess> accesses;
-  std::vector<std::int64_t> tiles;  // along each axis
+  std::vector<std::int64_t> tiles;  // how many along each axis
   std::int64_t blocks = 1, shared_bytes = 0;
-  Traffic traffic, row_traffic;  // in this form, and in that of rows
-  std::int64_t cost = 0;         // of its traffic, and what shared memory adds to that
+  Traffic traffic, row_traffic;  // in this form, and in the form of rows
+  std::int64_t cost = 0;         // of its traffic, and of shared memory
 
   const TileAccess& access(const tile::Node& node) const;
   std::int64_t points(const TileWalk& walk) const;
-  /// Whether tiles at the end of an axis have fewer points.
+  /// Returns whether tiles at the end of an axis have fewer points.
   bool is_short(const tile::Kernel& kernel, std::int32_t axis) const;
 };
 
-/// By value: whether it differs among the points of a tile.
+/// Returns, by value, whether it differs among the points of a tile.
 std::vector<bool> varying_values(const tile::Kernel& kernel, const std::vector<int>& tile);
 
-/// By the cost model: nullopt where the form of rows touches no or few sectors more. Or with this schedule:
-/// nullopt where it is not for the kernel.
+/// Plans by the cost model; nullopt if the form of rows touches few or no sectors more. Or plans with the
+/// given schedule; nullopt if it does not fit the kernel.
 std::optional<TransposePlan> plan_transpose(const tile::Kernel& kernel, const DeviceTarget& target,
                                             const TransposeSchedule* schedule = nullptr);
-/// The cost model's, and after it those that may be faster, `most` in all; none where plan_transpose() has
-/// none.
+/// Returns the cost model's schedule, then others that may be faster, `most` in all. Empty where
+/// plan_transpose() returns nullopt.
 std::vector<TransposeSchedule> transpose_schedules(const tile::Kernel& kernel, const DeviceTarget& target,
                                                    std::size_t most);
 

@@ -1,5 +1,5 @@
-// BLAKE3 of what is written piece by piece, to tell a damaged file from a sound one. LLVM's, whose header
-// stays behind this one.
+// Computes BLAKE3 of data that is written piece by piece, to detect damaged files. It is LLVM's, whose
+// header this one hides.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ class Digest {
   Digest& operator=(const Digest&) = delete;
 
   void update(std::span<const std::byte> bytes);
-  /// 64 lower-case hexadecimal digits, of all so far.
+  /// Returns the digest of all bytes so far: 64 lower-case hexadecimal digits.
   std::string hex() const;
 
  private:

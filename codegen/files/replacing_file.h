@@ -1,6 +1,6 @@
-// A file that appears under its name whole, or not at all: written without a name where the system can
-// (O_TMPFILE), else under a random one that no other process has, then renamed. An old file under the name
-// stays untouched until then.
+// Writes a file that appears under its name complete, or not at all. It is written without a name where the
+// system can (O_TMPFILE), else under a random name that no other process has, then renamed. An old file of
+// that name stays untouched until then.
 #pragma once
 
 #include <sys/types.h>
@@ -15,20 +15,20 @@ namespace rewire::codegen {
 
 class ReplacingFile {
  public:
-  /// In a folder that is open (O_PATH will do) for as long as this lives. `mode` as for open(2).
+  /// Begins a file in an open folder (O_PATH suffices), which must outlive this. `mode` is as for open(2).
   ReplacingFile(int folder, std::string name, mode_t mode);
-  /// Uncommitted, it leaves nothing behind.
+  /// Removes what was written, unless it was committed.
   ~ReplacingFile();
   ReplacingFile(const ReplacingFile&) = delete;
   ReplacingFile& operator=(const ReplacingFile&) = delete;
 
   enum class Durability : std::uint8_t { none, synced };
-  /// False once anything has failed; then error() is its errno and nothing is renamed.
+  /// Returns false once anything has failed; error() is then its errno, and nothing is renamed.
   bool write(std::string_view bytes);
   bool commit(Durability durability);
   int error() const { return error_; }
 
-  /// A name for what is half-written, ".rewire-" and 16 hexadecimal digits, and ".tmp": new with each call.
+  /// Returns a new name for a half-written file: ".rewire-", 16 hexadecimal digits and ".tmp".
   static std::string temporary_name();
 
  private:
@@ -36,12 +36,12 @@ class ReplacingFile {
   bool give_name();
 
   int folder_;
-  std::string name_, temporary_;  // "": it has no name
+  std::string name_, temporary_;  // "": the file has no name
   Descriptor file_;
   int error_ = 0;
 };
 
-/// All of it; false and errno where a write fails.
+/// Writes all bytes. Returns false, with errno set, if a write fails.
 bool write_all(int file, std::string_view bytes);
 
 }  // namespace rewire::codegen

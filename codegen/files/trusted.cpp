@@ -69,8 +69,8 @@ class Walk {
     const Writers those = writers(status);
     if (is_foreign(status) || those.who.empty()) {
       user_error(
-          "'{}' belongs to user {}, neither to you nor to root, so {} cannot be trusted: copy it to a "
-          "place of yours",
+          "'{}' belongs to user {}, not to you or root, so {} cannot be trusted: copy it to a folder of "
+          "yours",
           place, status.st_uid, what_);
     }
     user_error("'{}' is writable by {}, so {} cannot be trusted: chmod {}-w '{}'", place, those.who, what_,
@@ -78,8 +78,8 @@ class Walk {
   }
 
   [[noreturn]] void refuse_shared() const {
-    user_error("'{}' is everybody's to put files into, so {} cannot be trusted: use a folder of yours",
-               place(), what_);
+    user_error("everybody can put files into '{}', so {} cannot be trusted: use a folder of yours", place(),
+               what_);
   }
 
   std::string place() const { return place_.empty() ? "/" : place_; }
@@ -150,12 +150,12 @@ class Walk {
 
 TrustedFile open_trusted(const std::string& path, int flags, std::string_view what) {
   if (path.empty() || path.find('\0') != std::string::npos)
-    user_error("'{}' is no path of a file", path.substr(0, path.find('\0')));
+    user_error("'{}' is not a path of a file", path.substr(0, path.find('\0')));
   return Walk(path, what).open(flags);
 }
 
 std::string distrust(const struct stat& status) {
-  if (!S_ISREG(status.st_mode)) return "it is no file";
+  if (!S_ISREG(status.st_mode)) return "it is not a regular file";
   if (is_foreign(status)) return fmt::format("it belongs to user {}", status.st_uid);
   const Writers those = writers(status);
   return those.who.empty() ? std::string() : fmt::format("it is writable by {}", those.who);

@@ -1,4 +1,4 @@
-// Attention calls as launches: the tile programs of codegen/tile/attention.h bound to views, so that heads
+// Makes launches of attention calls: binds the tile programs of codegen/tile/attention.h to views, so heads
 // are neither split nor merged in memory.
 #pragma once
 
@@ -10,14 +10,14 @@
 
 namespace rewire::codegen {
 
-/// operands: q [B, H, M, D], k, v [B, H, N, D]; results: o [B, H, M, D], l [B, H, M, 1]. All
-/// f32 or all bf16, but l, which is f32.
+/// Emits the forward pass. operands: q [B, H, M, D], k, v [B, H, N, D]; results: o [B, H, M, D], l [B, H, M,
+/// 1]. All are f32 or all bf16, except l, which is f32.
 std::vector<KernelLaunch> emit_attention(const Program& program, std::span<const View> operands,
                                          std::span<const View> results, double scale,
                                          const std::string& location, const WorkGrain& grain);
 
-/// operands: q, k, v, o, l, do; results: dq, dk, dv. What several launches share is a temporary of the
-/// program's.
+/// Emits the gradient. operands: q, k, v, o, l, do; results: dq, dk, dv. Buffers that several launches share
+/// are temporaries of the program.
 std::vector<KernelLaunch> emit_attention_grad(Program& program, std::span<const View> operands,
                                               std::span<const View> results, double scale,
                                               const std::string& location, const WorkGrain& grain);

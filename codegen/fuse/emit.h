@@ -1,5 +1,5 @@
-// From a fused group to tile kernels: one for the group, and one that adds the partial sums of each reduction
-// over rows.
+// Emits the tile kernels of a fused group: one for the group, and for each reduction over rows one that adds
+// its partial sums.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@ namespace rewire::codegen {
 
 struct EmittedGroup {
   KernelLaunch kernel;
-  std::vector<KernelLaunch> finish;  // adds partials in partition order; run before anyone reads the sums
+  std::vector<KernelLaunch> finish;  // adds partials in partition order; runs before any reader of the sums
   GroupReport report;
 };
 

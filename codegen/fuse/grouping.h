@@ -1,8 +1,8 @@
-// Which ops share a kernel. Ops are taken from last to first. An op joins the group of its consumers that
-// runs first, if the group's axes can carry it (group.h) and no other consumer runs before that group;
-// further groups of consumers that are independent are merged with it, since they read the same tensor. So a
-// tensor is consumed where it is made, a chain that was cloned next to its users (ir/passes/recompute) stays
-// with them, and what two kernels need is written once.
+// Decides which ops share a kernel. Ops are taken from last to first. An op joins the group of its consumers
+// that runs first, if the group's axes can carry it (group.h) and no other consumer runs before that group.
+// Other independent groups of consumers are merged with it, since they read the same tensor. So a tensor is
+// consumed where it is made, a chain that was cloned next to its users (ir/passes/recompute) stays with
+// them, and a value that two kernels need is written once.
 #pragma once
 
 #include <map>
@@ -24,8 +24,8 @@ struct GroupNode {
   int op = -1;          // opaque: body index
   int epilogue = -1;    // a matmul's: the op whose result its call writes, with a bias, a cast or more
   GemmEpilogue kind = GemmEpilogue::none;  // of a matmul's call
-  int other = -1;  // what it writes beside: the op of gelu's operand; of the sum of the gradient's rows
-  /// opaque: by operand; a matmul's third is its bias, of a gradient gelu's operand
+  int other = -1;  // its call's other result: gelu's operand, or the sum of the gradient's rows
+  /// By operand, if opaque. A matmul's third is its bias, or for a gradient gelu's operand.
   std::vector<Source> operands;
   Group group;
   std::set<std::string> reads;  // parameters read
@@ -36,55 +36,55 @@ struct Use {
   int node = 0, op = 0, operand = 0;
 };
 
-/// A matmul and what its call computes on the way out: ops that nobody else reads.
+/// A matmul and the ops that its call computes too, which no other op reads.
 struct Product {
   int matmul = -1;
-  std::vector<int> absorbed;  // body indices, the matmul's among them
+  std::vector<int> absorbed;  // body indices, the matmul's included
 };
 struct BiasedProduct {
   Product product;
   Source bias;
 };
 
-/// Ops of a small matrix of which columns are summed: it would need a kernel a sum otherwise, so it is worth
-/// more than what WorkGrain::group_ops says.
+/// The most ops of a small matrix whose columns are summed. It exceeds WorkGrain::group_ops, since each sum
+/// would otherwise need a kernel.
 constexpr std::size_t kMaxSmallGroupOps = 1000;
 
 class Grouping {
  public:
   Grouping(Prepared prepared, const FuseOptions& options);
 
-  /// Whether the GEMM library multiplies matrices of this type.
+  /// Returns whether the GEMM library multiplies matrices of this type.
   bool is_product_type(ir::DType dtype) const;
 
   const ir::Module& module() const { return prepared_.module; }
   const ir::Function& function() const { return prepared_.function(); }
   const std::vector<GroupNode>& nodes() const { return nodes_; }
-  /// By Value::id: who reads the value, through shape ops.
+  /// Returns the readers of a value, through shape ops.
   const std::vector<Use>& uses(ir::Value value) const { return uses_[static_cast<std::size_t>(value.id)]; }
-  /// The node that computes a value; -1 for arguments and leaves.
+  /// Returns the node that computes a value; -1 for arguments and leaves.
   int producer(ir::Value value) const { return producer_[static_cast<std::size_t>(value.id)]; }
-  /// Whether a rewrite is not left out (lowering_steps.h).
+  /// Returns whether a rewrite is not left out (lowering_steps.h).
   bool does(std::string_view step) const { return !left_out_.contains(step); }
   bool is_result(ir::Value value) const { return results_.contains(value.id); }
-  /// True if somebody addresses the value by its row-major linear index.
+  /// Returns true if a reader addresses the value by its row-major linear index.
   bool needs_dense(ir::Value value) const { return dense_.contains(value.id); }
   bool is_copy(int op) const { return prepared_.copy[static_cast<std::size_t>(op)]; }
-  /// The op that defines a value; nullptr for arguments.
+  /// Returns the op that defines a value; nullptr for arguments.
   const ir::Op* definition(ir::Value value) const;
-  /// How the axes of a group of this function can be used (group.h).
+  /// Returns uses for the axes of a group of this function (group.h).
   std::optional<AxisPlan> plan_axes_of(const Group& group) const {
     return plan_axes(group, function(), lane_elements_, rows_first_);
   }
-  /// Live nodes in an order that respects all dependences, early ops first.
+  /// Returns the live nodes in an order that respects all dependences, early ops first.
   std::vector<int> execution_order() const;
-  /// What the order of the nodes has cost, for tests: order.h.
+  /// Returns the cost of the nodes' order so far, for tests: order.h.
   std::int64_t order_steps() const { return order_.steps(); }
 
  private:
   const ir::Op& op(int index) const { return function().body[static_cast<std::size_t>(index)]; }
 
-  // A group with one op more, and what that asks of others: shape ops to carry out, values to keep dense.
+  // A group with one more op, and its demands on others: shape ops to carry out, values to keep dense.
   struct Placement {
     Group group;
     std::vector<int> copies;
@@ -120,7 +120,7 @@ class Grouping {
   void absorb(int node, int other, Group merged);
   std::optional<Group> try_merge(int into, int from, ir::Value shared) const;
   std::vector<std::map<int, int>> alignments(const Group& into, const Group& from, ir::Value shared) const;
-  /// `axis_of`: what each axis of `second` becomes, an axis of `first`.
+  /// `axis_of`: the axis of `first` that each axis of `second` becomes.
   std::optional<Group> merged_group(const Group& first, Group second,
                                     const std::map<int, int>& axis_of) const;
   void refresh(Group& group) const;
@@ -138,16 +138,16 @@ class Grouping {
   Source dense_operand(ir::Value value);
   void commit_opaque(GroupNode node, const ir::Op& result_op, const ir::Op* other = nullptr);
 
-  // --- epilogues.cpp: what calls compute beside products
+  // --- epilogues.cpp: what calls compute besides products
   struct Epilogue {
     GemmEpilogue epilogue = GemmEpilogue::none;
     int matmul = -1;
-    Source bias;       // gelu's
-    ir::Value pre;     // what gelu is computed of
+    Source bias;       // for gelu
+    ir::Value pre;     // gelu's operand
     int written = -1;  // the op whose result the call writes
-    int sum = -1;      // a gradient's
+    int sum = -1;      // for a gradient
     bool keeps_pre = false;
-    std::set<int> absorbed;  // ops that are part of the call, `written` among them
+    std::set<int> absorbed;  // ops of the call, `written` included
   };
   void find_epilogues(const std::function<bool(const ProductEpilogue&)>& ask);
   std::optional<Epilogue> gelu_epilogue(int index, const Chain& chain, const BiasedProduct& of) const;
@@ -166,14 +166,14 @@ class Grouping {
   bool rows_first_;
   std::size_t group_ops_;
   std::vector<std::int32_t> definitions_;
-  std::vector<int> direct_uses_;  // by Value::id: how many operands it is, shape ops' among them
+  std::vector<int> direct_uses_;  // by Value::id: how many operands it is, shape ops' included
   std::vector<GroupNode> nodes_;
   NodeOrder order_;               // of nodes_
   std::vector<SpineSpan> spans_;  // by body index
   std::vector<std::vector<Use>> uses_;
   std::vector<int> producer_;
   std::set<std::int32_t> results_, dense_;
-  std::set<int> absorbed_;                  // ops that are part of a matmul's node
+  std::set<int> absorbed_;                  // ops of a matmul's node
   std::map<int, Epilogue> epilogues_;       // by the op at which the node is made, the first that it writes
   std::vector<std::vector<int>> readers_;   // by Value::id, through views; for find_epilogues alone
   std::map<std::string, int> update_node_;  // by parameter

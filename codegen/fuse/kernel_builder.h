@@ -1,5 +1,5 @@
-// A fused group's tile kernel while it is written: axes, arguments, and values that know whether they change
-// from row to row. Accesses and indices are given over the group's axes.
+// Builds a fused group's tile kernel: axes, arguments, and values that know whether they change from row to
+// row. Accesses and indices are given over the group's axes.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@
 
 namespace rewire::codegen {
 
-/// The type a storage type is computed in.
+/// Returns the type that a storage type is computed in.
 ir::DType compute_type(ir::DType dtype);
-/// "blocks.3.norm1" -> "blocks_3_norm1".
+/// Returns "blocks_3_norm1" for "blocks.3.norm1".
 std::string kernel_identifier(const std::string& location);
 
 class KernelBuilder {
  public:
-  /// Where a value is computed: before the rows, or in each of them.
+  /// The place where a value is computed: before the rows, or in each of them.
   enum class Level : std::uint8_t { prologue, body };
   struct Emitted {
     tile::TileValue value;
     Level level = Level::prologue;
   };
 
-  /// `program` names the buffers. `sums_lanes`: a reduction runs along lanes, so that they stay together.
+  /// `program` names the buffers. `sums_lanes`: a reduction runs along lanes, so they stay together.
   KernelBuilder(const Program& program, AxisPlan plan, const Extents& extents, bool sums_lanes,
                 const WorkGrain& grain);
 
@@ -38,9 +38,9 @@ class KernelBuilder {
   const std::vector<std::int32_t>& lanes(tile::TileValue value) const {
     return kernel.values[static_cast<std::size_t>(value.id)].lanes;
   }
-  /// The kernel's axis for one of the group's; -1 if it has none.
+  /// Returns the kernel's axis for one of the group's; -1 if it has none.
   std::int32_t axis(int group_axis) const;
-  /// Those of the group's axes that are lanes here, as the kernel's.
+  /// Returns the kernel's axes for those of the group's that are lanes.
   std::vector<std::int32_t> lanes_of(const std::set<int>& axes) const;
   bool has_row(const std::set<int>& axes) const;
 
@@ -51,7 +51,7 @@ class KernelBuilder {
   Emitted constant(double value, ir::DType dtype);
   Emitted pointwise(ir::Opcode code, ir::DType dtype, const std::vector<Emitted>& operands,
                     const std::string& direction = {});
-  /// offset + sum of coefficient x index, as a value.
+  /// Returns offset + sum of coefficient x index, as a value.
   Emitted index_value(const Affine& affine, ir::DType dtype);
   Emitted load(std::int32_t buffer, ir::DType dtype, const Affine& index);
   void store(const Emitted& value, const View& view, const IndexMap& map, tile::TileValue predicate);

@@ -1,4 +1,4 @@
-// Which ops each kernel of a program computes: what a kernel is cut out of its program by.
+// Lists the ops that each kernel of a program computes, by which a kernel is cut out of its program.
 #pragma once
 
 #include <string>
@@ -10,16 +10,17 @@
 namespace rewire::codegen {
 
 struct KernelSource {
-  tile::Kernel kernel;   // as its launch has it, before kernels that differ in numbers share code
+  tile::Kernel kernel;   // as in its launch, before kernels that differ in numbers share code
   std::vector<int> ops;  // body indices
 };
 struct KernelSources {
-  ir::Module prepared;  // the function as it was grouped (prepare.h); `ops` count in it
+  ir::Module prepared;  // the function as it was grouped (prepare.h); `ops` index its body
   std::vector<KernelSource>
       kernels;  // in the order of their launches, without those that copy parts of a concat
 };
 
-/// Of a function behind ir::run_pipeline, the module's first, by the options that it is lowered with.
+/// Returns the kernels of a module's first function after ir::run_pipeline. `options`: those of its
+/// lowering.
 KernelSources kernel_sources(const ir::Module& module, const FuseOptions& options);
 
 }  // namespace rewire::codegen

@@ -1,4 +1,4 @@
-// A prepared function as launches: groups, storage, tile kernels, and the calls among them.
+// Makes launches of a prepared function: groups, storage, tile kernels, and the calls among them.
 #pragma once
 
 #include "codegen/fuse/prepare.h"
@@ -6,7 +6,7 @@
 
 namespace rewire::codegen {
 
-/// InternalError on an op that has no lowering.
+/// Returns the program. Throws InternalError on an op that has no lowering.
 Program make_launches(Prepared prepared, const FuseOptions& options);
 
 }  // namespace rewire::codegen

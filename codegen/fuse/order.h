@@ -1,11 +1,11 @@
-// Who must run before whom, while groups grow and merge: a graph without cycles over the nodes of a grouping,
-// and an order of them that agrees with it at any time, so that a question about two nodes looks at what
-// stands between them and not at the whole function.
+// Keeps a grouping's nodes in order while groups grow and merge: a graph without cycles, and an order of its
+// nodes that agrees with it at any time. So a question about two nodes looks at what is between them, not at
+// the whole function.
 //
-// Two things keep that little. `places_` is kept in order as edges come (Pearce and Kelly, A dynamic
-// topological sort algorithm for directed acyclic graphs, 2006): what is out of place is moved, and nothing
-// else. And a longest chain of ops through the function, the spine, is found once: an op that leads to the
-// spine at or before the position from which another is reached comes before it, however far apart they are.
+// Two things keep that small. `places_` is updated as edges come (Pearce and Kelly, A dynamic topological
+// sort algorithm for directed acyclic graphs, 2006): only nodes out of place are moved. And a longest chain
+// of ops through the function, the spine, is found once: an op that leads to the spine at or before the
+// position from which another op is reached comes before that op, however far apart they are.
 #pragma once
 
 #include <cstdint>
@@ -22,28 +22,27 @@ struct SpineSpan {
   int reached_from = -1;
 };
 
-/// By body index.
+/// Returns the span of each op, by body index.
 std::vector<SpineSpan> spine_spans(const ir::Function& function);
 
 class NodeOrder {
  public:
-  /// A node before all others, and without edges. Numbers count up from 0.
+  /// Adds a node before all others, without edges. Returns its number; numbers count up from 0.
   int add_node();
-  /// Ops of this span belong to the node.
+  /// Adds the span of ops that belong to the node.
   void add_span(int node, const SpineSpan& span);
-  /// Between homes. InternalError if `to` comes before `from`.
+  /// Adds an edge between homes. Throws InternalError if `to` comes before `from`.
   void add_edge(int from, int to);
-  /// Of homes: `gone` becomes part of `into`; beside an edge from one to the other there must be no way
-  /// between them.
+  /// Makes the home `gone` part of the home `into`. Only an edge may connect them, no longer path.
   void merge(int into, int gone);
 
-  /// The node that a node is part of.
+  /// Returns the node that a node is part of.
   int home(int node) const;
-  /// Homes that must run later and that an edge leads to, ascending.
+  /// Returns the homes that edges from the node lead to and that run later, ascending.
   std::vector<int> successors(int node) const;
-  /// Whether a way leads from one of these nodes to `to`, or one of them is `to`.
+  /// Returns whether a path leads from one of these nodes to `to`, or one of them is `to`.
   bool reaches(std::vector<int> from, int to) const;
-  /// Nodes that reaches() and the upkeep of the order have looked at.
+  /// Returns how many nodes reaches() and the updates of the order have visited.
   std::int64_t steps() const { return steps_; }
 
  private:
@@ -54,10 +53,10 @@ class NodeOrder {
   bool first_visit(int node) const;
 
   std::vector<std::vector<int>> next_, previous_;  // by node; homes by home() alone
-  std::vector<int> merged_into_;                   // by node: the node that took it in, or -1
+  std::vector<int> merged_into_;                   // by node: the node it was merged into, or -1
   std::vector<std::int64_t> places_;               // by node
   std::vector<SpineSpan> spans_;                   // by node
-  mutable std::vector<int> visited_;               // by node: the search that saw it last
+  mutable std::vector<int> visited_;               // by node: the search that visited it last
   mutable int search_ = 0;
   mutable std::int64_t steps_ = 0;
 };

@@ -1,4 +1,4 @@
-// Kernels that belong to no group: copies, and the sums of what the parts of a reduction left.
+// Emits kernels that belong to no group: copies, and sums of a reduction's partial results.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace rewire::codegen {
 
-/// to[...] = from[...], element by element, through strides.
+/// Emits to[...] = from[...], element by element, through strides.
 KernelLaunch emit_copy(const Program& program, const View& from, const View& to, const std::string& location,
                        const WorkGrain& grain);
 
-/// `home` = sum (or max) of the partial results [partitions, shape of home] of a reduction, in their order.
+/// Emits `home` = sum (or max) of a reduction's partial results [partitions, shape of home], in their order.
 KernelLaunch emit_finish(const Program& program, const ir::Op& reduction, std::int32_t partials,
                          std::int64_t partitions, const View& home);
 

@@ -1,11 +1,10 @@
-// Before fusion: the few rewrites that make every op either fusible, a shape op that costs nothing, or a
-// call.
+// Rewrites a function before fusion, so that every op is fusible, a shape op that costs nothing, or a call.
 //
 //   scatter_add, sort      -> compare, select, sum: fusible (indexed.h)
 //   equal views of one call's result -> one of them, which the call can then write
-//   f32(x of 16 bits)      -> one cast a reader, so that kernels read x and its f32 is never stored
+//   f32(x of 16 bits)      -> one cast per reader, so that kernels read x and its f32 is never stored
 //   argmax(x)              -> max, compare, index, max: fusible
-//   pad(a) + pad(b) + …    -> concat(a, b, …), where the padded windows tile one axis (the VJP of slices)
+//   pad(a) + pad(b) + …    -> concat(a, b, …), if the padded windows tile one axis (the VJP of slices)
 //   a result, or an operand of a concat, that no op of its own computes -> a copy op
 #pragma once
 
@@ -18,8 +17,8 @@
 namespace rewire::codegen {
 
 struct Prepared {
-  ir::Module module;  // holds the function alone
-  /// By body index: a shape op that must be carried out (a copy kernel unless storage is forwarded).
+  ir::Module module;  // holds only the function
+  /// By body index: whether a shape op must be carried out (a copy kernel unless storage is forwarded).
   std::vector<bool> copy;
 
   const ir::Function& function() const { return module.functions.front(); }
@@ -27,12 +26,12 @@ struct Prepared {
 
 void prepare(Prepared& prepared, const FuseOptions& options = {});
 
-/// Shape ops that are only another way to look at their operand.
+/// Returns whether an op is only another view of its operand.
 bool is_view(ir::Opcode code);
-/// Ops that become part of a tile kernel.
+/// Returns whether an op becomes part of a tile kernel.
 bool is_fusible(ir::Opcode code);
-/// Leaves: in memory before the program starts (parameters, constants with values) or made where they are
-/// used (constants, iota).
+/// Returns whether an op is a leaf: in memory before the program starts (parameters, constants with values)
+/// or made where it is used (constants, iota).
 bool is_leaf(ir::Opcode code);
 
 }  // namespace rewire::codegen

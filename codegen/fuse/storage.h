@@ -1,6 +1,6 @@
-// Where every value that must be in memory stands: a buffer of its own, a window of the concat it becomes
-// part of, or the memory of the copy it would be turned into (a transposed attention output is written
-// transposed, and the copy disappears).
+// Places every value that must be in memory: in a buffer of its own, in a window of the concat that it
+// becomes part of, or in the memory of its copy (a transposed attention output is written transposed, and
+// the copy disappears).
 #pragma once
 
 #include <map>
@@ -19,20 +19,20 @@ class Storage {
   /// Adds the buffers of arguments, state, constants, results and values to `program`.
   Storage(const Grouping& grouping, const ir::Module& module, Program& program);
 
-  /// The memory of a value that is an argument, a leaf, or exported.
+  /// Returns the memory of a value that is an argument, a leaf, or exported.
   const View& view(ir::Value value) const;
-  /// The state buffer of a parameter.
+  /// Returns the state buffer of a parameter.
   std::int32_t state(const std::string& name) const { return states_.at(name); }
-  /// Copy nodes that have nothing left to do.
+  /// Returns whether a copy node has nothing left to do.
   bool is_elided(int node) const { return elided_.contains(node); }
-  /// True if another value of the same kernel, computed alike, is written to the memory of this one.
+  /// Returns true if another value of the same kernel, computed alike, is written to the memory of this one.
   bool is_written_by_twin(ir::Value value) const { return twins_.contains(value.id); }
-  /// What a concat must still copy: operands that could not be written into their window.
+  /// The copies that a concat still needs: operands that could not be written into their window.
   struct Copy {
     View from, to;
   };
   std::vector<Copy> concat_copies(int node) const;
-  /// A new temporary.
+  /// Adds a temporary; returns its buffer.
   std::int32_t add_temporary(std::string name, ir::TensorType type);
 
  private:
@@ -57,11 +57,11 @@ class Storage {
   std::map<int, std::vector<Copy>> copies_;                  // by concat node
 };
 
-/// The one value of a constant that has the same everywhere.
+/// Returns a constant's value, if it has one for all elements.
 std::optional<double> splat_value(const ir::Op& constant);
 
-/// A matrix product's operand as a GEMM reads it: one of its last two strides is 1 and neither is 0 (an
-/// extent of 1 is always right).
+/// Returns whether a GEMM can read a view as a matrix: one of the last two strides is 1 and neither is 0 (an
+/// extent of 1 always fits).
 bool is_gemm_view(const View& view);
 
 }  // namespace rewire::codegen

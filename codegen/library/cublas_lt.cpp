@@ -34,7 +34,7 @@ DataType data_type(DType dtype) {
     case DType::f16:
       return kF16;
     default:
-      internal_error("no matrices of {} on a device", ir::dtype_name(dtype));
+      internal_error("a device has no matrices of {}", ir::dtype_name(dtype));
   }
 }
 
@@ -55,15 +55,15 @@ ColumnMajor column_major(const DeviceGemmShape::Matrix& matrix, std::int64_t row
     const std::int64_t leading = columns == 1 ? rows : matrix.column;
     if (leading >= rows) return {rows, columns, leading, kTransposed};
   }
-  internal_error("{}: a matrix of {}x{} with strides {} and {} is none of cuBLASLt's", what, rows, columns,
-                 matrix.row, matrix.column);
+  internal_error("{}: cuBLASLt has no layout for a matrix of {}x{} with strides {} and {}", what, rows,
+                 columns, matrix.row, matrix.column);
 }
 
 class LayoutObject {
  public:
   LayoutObject(DataType type, const ColumnMajor& matrix, std::int64_t batch, std::int64_t batch_stride,
                const std::string& what) {
-    const Functions& lt = usable_functions();
+    const Functions& lt = Library::usable();
     check(lt.create_layout(&layout_, type, static_cast<std::uint64_t>(matrix.rows),
                            static_cast<std::uint64_t>(matrix.columns), matrix.leading),
           "cublasLtMatrixLayoutCreate", what);
@@ -72,7 +72,7 @@ class LayoutObject {
     set(kBatchCount, count, what);
     set(kBatchStride, batch_stride, what);
   }
-  ~LayoutObject() { any_functions().destroy_layout(layout_); }
+  ~LayoutObject() { Library::any().destroy_layout(layout_); }
   LayoutObject(const LayoutObject&) = delete;
   LayoutObject& operator=(const LayoutObject&) = delete;
   Layout get() const { return layout_; }
@@ -80,9 +80,9 @@ class LayoutObject {
  private:
   template <class Value>
   void set(LayoutAttribute attribute, Value value, const std::string& what) {
-    const Status status = any_functions().set_layout(layout_, attribute, &value, sizeof(value));
+    const Status status = Library::any().set_layout(layout_, attribute, &value, sizeof(value));
     if (status == 0) return;
-    any_functions().destroy_layout(layout_);
+    Library::any().destroy_layout(layout_);
     check(status, "cublasLtMatrixLayoutSetAttribute", what);
   }
 
@@ -107,10 +107,11 @@ std::string epilogue_misfit(const DeviceGemmShape& shape) {
   if (shape.epilogue == GemmEpilogue::none) return "";
   if (shape.dtype == DType::f64) return "GELU is for f32, bf16 and f16";
   if (shape.batch != 1) return "GELU is for one product at a time";
-  if (shape.accumulate || !shape.bias) return "GELU is behind a bias, and adds to nothing";
-  if (!shape.has_pre()) return shape.epilogue == GemmEpilogue::gelu ? "" : "a gradient reads GELU's operand";
+  if (shape.accumulate || !shape.bias) return "GELU needs a bias before it, and cannot accumulate";
+  if (!shape.has_pre())
+    return shape.epilogue == GemmEpilogue::gelu ? "" : "the gradient needs GELU's operand";
   if (shape.pre.column != 1 || shape.pre.row % kAuxUnit != 0 || shape.pre.row < shape.n)
-    return fmt::format("rows of GELU's operand begin {} elements apart, no multiple of {}", shape.pre.row,
+    return fmt::format("rows of GELU's operand begin {} elements apart, not a multiple of {}", shape.pre.row,
                        kAuxUnit);
   if (shape.pre.alignment < kBiasAlignment)
     return fmt::format("GELU's operand is aligned to {} bytes, not {}", shape.pre.alignment, kBiasAlignment);
@@ -133,7 +134,7 @@ std::string describe(const Algorithm& algorithm) {
   const auto read = [&](ConfigAttribute attribute) {
     std::int32_t value = 0;
     std::size_t written = 0;
-    const Status status = any_functions().config(&algorithm, attribute, &value, sizeof(value), &written);
+    const Status status = Library::any().config(&algorithm, attribute, &value, sizeof(value), &written);
     return status == 0 ? value : -1;
   };
   std::string text = fmt::format(
@@ -162,19 +163,19 @@ std::optional<Algorithm> read_algorithm(std::string_view text) {
 }  // namespace
 
 std::optional<std::string> cublas_lt_missing() {
-  return any_functions().file.missing();
+  return Library::any().file.missing();
 }
 
 CublasLt::CublasLt() {
-  check(usable_functions().create(&handle_), "cublasLtCreate", "a handle");
+  check(Library::usable().create(&handle_), "cublasLtCreate", "a handle");
 }
 
 CublasLt::~CublasLt() {
-  any_functions().destroy(handle_);
+  Library::any().destroy(handle_);
 }
 
 std::string CublasLt::version() {
-  const std::size_t version = usable_functions().version();
+  const std::size_t version = Library::usable().version();
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
@@ -229,7 +230,7 @@ DeviceGemm::Impl::Impl(const CublasLt& library, const DeviceGemmShape& gemm, con
 
 void DeviceGemm::Impl::find_candidates(const Way& way, int wanted) {
   constexpr int kSpare = 4;  // some may turn out not to run
-  const Functions& lt = usable_functions();
+  const Functions& lt = Library::usable();
   const Owned preference = make_preference(way);
   std::vector<HeuristicResult> results(static_cast<std::size_t>(std::max(wanted, kSpare)));
   int found = 0;
@@ -256,15 +257,15 @@ void DeviceGemm::Impl::find_candidates(const Way& way, int wanted) {
 
 std::optional<std::size_t> DeviceGemm::Impl::workspace_of(const Algorithm& algorithm) const {
   HeuristicResult result{};
-  const Status status = usable_functions().check_algorithm(handle, description.get(), b.get(), a.get(),
-                                                           c.get(), c.get(), &algorithm, &result);
+  const Status status = Library::usable().check_algorithm(handle, description.get(), b.get(), a.get(),
+                                                          c.get(), c.get(), &algorithm, &result);
   if (is_refusal(status)) return std::nullopt;
   check(status, "cublasLtMatmulAlgoCheck", name);
   return result.state == 0 ? std::optional(result.workspace) : std::nullopt;
 }
 
 Owned DeviceGemm::Impl::make_description() const {
-  const Functions& lt = usable_functions();
+  const Functions& lt = Library::usable();
   const bool wide = shape.dtype == DType::f64;
   const Compute compute = wide ? kCompute64 : shape.tf32 ? kComputeTf32 : kCompute32;
   Description made = nullptr;
@@ -286,7 +287,7 @@ Owned DeviceGemm::Impl::make_description() const {
 }
 
 Owned DeviceGemm::Impl::make_preference(const Way& way) const {
-  const Functions& lt = usable_functions();
+  const Functions& lt = Library::usable();
   Preference made = nullptr;
   check(lt.create_preference(&made), "cublasLtMatmulPreferenceCreate", name);
   Owned owned(made, {lt.destroy_preference});
@@ -367,7 +368,7 @@ std::int64_t DeviceGemm::calls() const {
 }
 
 void DeviceGemm::run(const GemmMemory& memory, void* workspace, void* stream) const {
-  const Functions& lt = usable_functions();
+  const Functions& lt = Library::usable();
   const DeviceGemmShape& shape = impl_->shape;
   const HeuristicResult& algorithm = impl_->candidates[impl_->chosen];
   const auto point = [&](DescriptionAttribute attribute, const void* to) {

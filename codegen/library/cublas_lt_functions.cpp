@@ -27,19 +27,8 @@ Functions::Functions() {
   file.find(multiply, "cublasLtMatmul");
 }
 
-const Functions& any_functions() {
-  static const Functions functions;
-  return functions;
-}
-
-const Functions& usable_functions() {
-  const Functions& functions = any_functions();
-  functions.file.require();
-  return functions;
-}
-
 std::string words(Status status) {
-  const Functions& functions = any_functions();
+  const Functions& functions = Library::any();
   return fmt::format("{} ({})", functions.status_name(status), functions.status_text(status));
 }
 

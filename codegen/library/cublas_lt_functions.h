@@ -1,4 +1,4 @@
-// cuBLASLt's functions, types and numbers, declared from its documentation: for cublas_lt.cpp alone.
+// cuBLASLt's functions, types and numbers, declared from its documentation: only for cublas_lt.cpp.
 #pragma once
 
 #include <array>
@@ -48,7 +48,7 @@ enum Epilogue : std::uint32_t {
   kGeluGradientBias = 208  // DGELU_BGRAD
 };
 enum PreferenceAttribute : std::int32_t { kWorkspace = 1, kReductionSchemes = 3, kAlignmentA = 5 };
-/// In which type sums split over blocks are put together; both in fixed order, as in-place (1) is not.
+/// The type in which sums split over blocks are combined. Both are in fixed order; in-place (1) is not.
 enum ReductionScheme : std::uint32_t { kInComputeType = 2, kInOutputType = 4 };
 enum Refusal : Status { kInvalidValue = 7, kArchMismatch = 8, kNotSupported = 15 };
 enum ConfigAttribute : std::int32_t {
@@ -92,16 +92,13 @@ struct Functions {
   Functions();
 };
 
-/// Found or not.
-const Functions& any_functions();
-/// UserError if the library is missing.
-const Functions& usable_functions();
+using Library = cuda::Loaded<Functions>;
 
-/// "CUBLAS_STATUS_NOT_SUPPORTED (the requested functionality is not supported)"
+/// Returns "CUBLAS_STATUS_NOT_SUPPORTED (the requested functionality is not supported)".
 std::string words(Status status);
-/// RuntimeFailure that names the call and what it was for, unless all is well.
+/// Throws RuntimeFailure that names a failed call and its purpose.
 void check(Status status, const char* call, const std::string& what);
-/// Not an error of the machine's: there may be another way to ask.
+/// Returns whether a status is a refusal: another request may be accepted.
 bool is_refusal(Status status);
 
 }  // namespace rewire::codegen::cublas

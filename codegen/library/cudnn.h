@@ -1,6 +1,6 @@
-// cuDNN, which is opened when it is first asked for (codegen/cuda/shared_library.h; $REWIRE_CUDNN names another).
-// A shape is a graph of operations, an engine with its settings one way to compute it, a plan that way as machine
-// code. What it computes: cudnn_attention.h, cudnn_convolution.h.
+// cuDNN, which is opened at its first use (codegen/cuda/shared_library.h; $REWIRE_CUDNN names another file).
+// A shape is a graph of operations, an engine with its settings is one way to compute it, and a plan is that
+// way as machine code. cudnn_attention.h and cudnn_convolution.h use it.
 #pragma once
 
 #include <memory>
@@ -16,27 +16,28 @@ namespace cudnn {
 class Engines;
 }
 
-/// Why cuDNN cannot be used, in one line; nullopt: it can be opened.
+/// Returns why cuDNN cannot be used, in one line; nullopt: it can be opened.
 std::optional<std::string> cudnn_missing();
 
-/// cuDNN computes no such thing: it refuses the graph, or no engine of its takes it.
+/// cuDNN cannot compute this: it refuses the graph, or none of its engines takes it.
 class UnsupportedGraph : public RuntimeFailure {
  public:
   using RuntimeFailure::RuntimeFailure;
 };
 
-/// cuDNN for a device. RuntimeFailure of every class named above says the call that failed, what it was for and
-/// cuDNN's words; UserError if the library is missing.
+/// cuDNN for a device. The classes of the files above throw RuntimeFailure that names the failed call, its
+/// purpose and cuDNN's words, and UserError if the library is missing.
 class Cudnn {
  public:
-  /// For the context that is current on the calling thread.
+  /// Opens cuDNN for the context that is current on the calling thread.
   Cudnn();
-  /// Without a device, for one with these properties, in cuDNN's own text: plans can be made, not run.
+  /// Opens cuDNN without a device, for one with these properties in cuDNN's own text: plans can be made, not
+  /// run.
   explicit Cudnn(const std::string& device_properties);
   ~Cudnn();
   Cudnn(const Cudnn&) = delete;
   Cudnn& operator=(const Cudnn&) = delete;
-  /// "9.19.0"
+  /// Returns "9.19.0".
   static std::string version();
 
  private:
@@ -45,7 +46,7 @@ class Cudnn {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Whether `text` names an engine as CudnnAttention::engines() and CudnnConvolution::engines() do.
+/// Returns whether `text` names an engine as CudnnAttention::engines() and CudnnConvolution::engines() do.
 bool is_engine_text(std::string_view text);
 
 }  // namespace rewire::codegen

@@ -25,12 +25,12 @@ void check_gradient(const DeviceAttentionShape& shape, int arch) {
   const auto refuse = [&](const std::string& why) {
     throw UnsupportedGraph(fmt::format("{}: {}", full_name(shape), why));
   };
-  if (const std::size_t version = cudnn::usable_functions().version(); version < kOldestGradient)
-    refuse(fmt::format("the gradient takes cuDNN {} or newer, this is {}",
+  if (const std::size_t version = cudnn::Library::usable().version(); version < kOldestGradient)
+    refuse(fmt::format("the gradient needs cuDNN {} or newer, this is {}",
                        cudnn::version_text(kOldestGradient), Cudnn::version()));
   if (arch > kNewestGradientArch)
-    refuse(fmt::format("the heuristic names no engine that gives the same bits twice on sm_{}", arch));
-  if (shape.queries == 1 && shape.keys == 1) refuse("the gradient takes more than one token");
+    refuse(fmt::format("the heuristic names no deterministic engine on sm_{}", arch));
+  if (shape.queries == 1 && shape.keys == 1) refuse("the gradient needs more than one token");
 }
 
 }  // namespace

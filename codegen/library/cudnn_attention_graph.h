@@ -1,15 +1,16 @@
-// Attention as a graph of cuDNN's operations. For cudnn_attention.cpp alone.
+// Attention as a graph of cuDNN's operations; only for cudnn_attention.cpp.
 //
-// cuDNN knows attention by its parts: its fused engines take a graph whose operations are, up to their order,
+// cuDNN recognises attention by its parts. Its fused engines take a graph with these operations, in any
+// order, as cuDNN's own frontend writes them:
 //
 //   forward    s = q k^T   s = s scale   m = max s   e = exp(s - m)   r = sum e
 //              lse = m + log r   p = e / r (bf16)   output = p v
 //   gradient   d = (sum (d_output output)) 1     s = q k^T   p = exp(s scale - lse)   dv = p^T d_output
 //              ds = (d_output v^T - d) p scale   dk = ds^T q   dq = ds k
 //
-// as cuDNN's own frontend writes them. Tensors between operations are virtual: they have a shape and a type,
-// and no memory; d alone has, of ours. Matrices are the last two axes; a transpose is a view of other
-// strides, for virtual tensors a "reshape" onto them.
+// Tensors between operations are virtual: they have a shape and a type, but no memory. Only d has memory,
+// which Rewire provides. Matrices are the last two axes. A transpose is a view with other strides; for
+// virtual tensors it is a "reshape" onto them.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@
 
 namespace rewire::codegen::cudnn {
 
-/// What the tensors with memory are called in a graph, and when it runs.
+/// The ids of the tensors with memory, in a graph and when it runs.
 enum Id : std::int64_t {
   kQ = 1,
   kK,
@@ -32,8 +33,8 @@ enum Id : std::int64_t {
   kDk,
   kDv,
   kScale,    // f32, by value
-  kOne,      // f32, by value; of the gradient
-  kRowSums,  // f32 [batch, heads, queries, 1], no result; of the gradient
+  kOne,      // f32, by value; only of the gradient
+  kRowSums,  // f32 [batch, heads, queries, 1], no result; only of the gradient
   kFirstVirtual
 };
 

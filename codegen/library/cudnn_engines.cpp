@@ -15,7 +15,7 @@ struct Cudnn::Impl {
 
   Impl() = default;
   ~Impl() {
-    if (handle != nullptr) cudnn::any_functions().destroy(handle);
+    if (handle != nullptr) cudnn::Library::any().destroy(handle);
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -73,11 +73,11 @@ Engines::Engines(const Cudnn& library, Graph graph, const EngineLimits& limits)
   if (!names_.empty()) return;
   if (known) {
     refusal =
-        fmt::format("each engine of cuDNN {} wants more than {} bytes of workspace{}", Cudnn::version(),
+        fmt::format("every engine of cuDNN {} needs more than {} bytes of workspace{}", Cudnn::version(),
                     limits.workspace_bytes,
                     limits.refused.empty() ? "" : ", is not deterministic or computes in less precision");
   } else if (refusal.empty()) {
-    refusal = fmt::format("cuDNN {} knows no engine for it", Cudnn::version());
+    refusal = fmt::format("cuDNN {} has no engine for it", Cudnn::version());
   }
   throw UnsupportedGraph(fmt::format("{}: {}", graph_.what(), refusal));
 }
@@ -129,7 +129,7 @@ void Engines::run(std::span<const void* const> memory, void* workspace, void* st
   pack.put(kPackPointers, kPointerType, static_cast<std::int64_t>(memory.size()), memory.data());
   pack.put(kPackWorkspace, kPointerType, 1, &workspace);
   pack.finalize();
-  const Functions& functions = usable_functions();
+  const Functions& functions = Library::usable();
   check(functions.set_stream(device_->handle, stream), "cudnnSetStream", what);
   check(functions.execute(device_->handle, plan_->get(), pack.get()), "cudnnBackendExecute", what);
 }
@@ -137,16 +137,16 @@ void Engines::run(std::span<const void* const> memory, void* workspace, void* st
 }  // namespace cudnn
 
 std::optional<std::string> cudnn_missing() {
-  if (auto problem = cudnn::any_functions().file.missing()) return problem;
-  const std::size_t version = cudnn::any_functions().version();
+  if (auto problem = cudnn::Library::any().file.missing()) return problem;
+  const std::size_t version = cudnn::Library::any().version();
   if (version >= cudnn::kOldest) return std::nullopt;
-  return fmt::format("cuDNN in {} is {}; Rewire takes {} or newer", cudnn::any_functions().file.path(),
+  return fmt::format("cuDNN in {} is {}; Rewire needs {} or newer", cudnn::Library::any().file.path(),
                      cudnn::version_text(version), cudnn::version_text(cudnn::kOldest));
 }
 
 Cudnn::Cudnn() : impl_(std::make_unique<Impl>()) {
   if (const auto problem = cudnn_missing()) throw UserError(*problem);
-  cudnn::check(cudnn::usable_functions().create(&impl_->handle), "cudnnCreate", "a handle");
+  cudnn::check(cudnn::Library::usable().create(&impl_->handle), "cudnnCreate", "a handle");
 }
 
 Cudnn::Cudnn(const std::string& device_properties) : impl_(std::make_unique<Impl>()) {
@@ -160,7 +160,7 @@ Cudnn::Cudnn(const std::string& device_properties) : impl_(std::make_unique<Impl
 Cudnn::~Cudnn() = default;
 
 std::string Cudnn::version() {
-  return cudnn::version_text(cudnn::usable_functions().version());
+  return cudnn::version_text(cudnn::Library::usable().version());
 }
 
 bool is_engine_text(std::string_view text) {

@@ -24,20 +24,9 @@ Functions::Functions() {
   file.find(execute, "cudnnBackendExecute");
 }
 
-const Functions& any_functions() {
-  static const Functions functions;
-  return functions;
-}
-
-const Functions& usable_functions() {
-  const Functions& functions = any_functions();
-  functions.file.require();
-  return functions;
-}
-
 std::string words(Status status) {
   constexpr std::size_t kMost = 240;
-  const Functions& functions = any_functions();
+  const Functions& functions = Library::any();
   std::array<char, 1024> text{};
   functions.last_error(text.data(), text.size() - 1);
   std::string said(text.data());

@@ -1,8 +1,8 @@
-// cuDNN's backend API: its functions, types and numbers, declared from its documentation; the numbers are those of
-// cudnn_graph.h of cuDNN 9. For the files cudnn_* alone.
+// cuDNN's backend API: its functions, types and numbers, declared from its documentation. The numbers are
+// from cudnn_graph.h of cuDNN 9. Only for the files cudnn_*.
 //
-// Everything is a descriptor: created of a kind, given attributes (a name, a type, a count, an array),
-// finalized once, and from then on read or named by others.
+// Everything is a descriptor: it is created with a kind, given attributes (a name, a type, a count, an
+// array), finalized once, and from then on read or named by others.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace rewire::codegen::cudnn {
 
 using Handle = void*;
 using Descriptor = void*;
-using Status = int;  // 0: success; 3000 to 3999: it does not do that
+using Status = int;  // 0: success; 3000 to 3999: not supported
 
 enum Kind : std::int32_t {
   kPointwise = 0,
@@ -114,7 +114,7 @@ enum Attribute : std::int32_t {
   kDeviceText = 2702
 };
 
-/// What an attribute's array holds.
+/// The type of an attribute's array.
 enum Type : std::int32_t {
   kHandleType = 0,
   kDataTypeType = 1,
@@ -136,9 +136,10 @@ enum DataType : std::int32_t { kF32 = 0, kBf16 = 9 };
 enum PointwiseMode : std::int32_t { kAdd = 0, kMul = 1, kDiv = 6, kSub = 9, kExp = 13, kLog = 15 };
 enum ReductionOperator : std::int32_t { kSum = 0, kMaximum = 3 };
 enum ConvolutionMode : std::int32_t { kCrossCorrelation = 1 };
-/// A: all that it knows, the fastest by its prediction first. Fallback: few, which take almost everything.
+/// A: all engines it knows, the fastest by its prediction first. Fallback: few, which take almost
+/// everything.
 enum HeuristicMode : std::int32_t { kFallback = 2, kModeA = 3 };
-/// What an engine says of its arithmetic. Of f32 on tensor cores: the operands are rounded to TF32.
+/// An engine's notes on its arithmetic. With f32 on tensor cores, the operands are rounded to TF32.
 enum NumericalNote : std::int32_t {
   kTensorCore = 0,
   kDownConvertInputs = 1,
@@ -167,16 +168,13 @@ struct Functions {
   Functions();
 };
 
-/// Found or not.
-const Functions& any_functions();
-/// UserError if the library is missing.
-const Functions& usable_functions();
+using Library = cuda::Loaded<Functions>;
 
-/// "CUDNN_STATUS_BAD_PARAM (what cuDNN says of the last failure of this thread)", in one line.
+/// Returns "CUDNN_STATUS_BAD_PARAM (cuDNN's text on the last failure of this thread)", in one line.
 std::string words(Status status);
-/// RuntimeFailure that names the call and what it was for, unless all is well.
+/// Throws RuntimeFailure that names a failed call and its purpose.
 void check(Status status, const char* call, const std::string& what);
-/// cuDNN says that it does not compute this, at least not so, not here or not in this version.
+/// Returns whether cuDNN does not support this: not in this form, not here, or not in this version.
 bool is_refusal(Status status);
 
 }  // namespace rewire::codegen::cudnn

@@ -6,11 +6,11 @@
 namespace rewire::codegen::cudnn {
 
 Object::Object(Kind kind, const std::string& what) : what_(what) {
-  check(usable_functions().create_descriptor(kind, &descriptor_), "cudnnBackendCreateDescriptor", what_);
+  check(Library::usable().create_descriptor(kind, &descriptor_), "cudnnBackendCreateDescriptor", what_);
 }
 
 Object::~Object() {
-  if (descriptor_ != nullptr) any_functions().destroy_descriptor(descriptor_);
+  if (descriptor_ != nullptr) Library::any().destroy_descriptor(descriptor_);
 }
 
 Object::Object(Object&& other) noexcept
@@ -31,16 +31,16 @@ void Object::put(Attribute attribute, std::span<const Descriptor> descriptors) {
 }
 
 void Object::put(Attribute attribute, Type type, std::int64_t count, const void* array) {
-  check(usable_functions().set_attribute(descriptor_, attribute, type, count, array),
+  check(Library::usable().set_attribute(descriptor_, attribute, type, count, array),
         "cudnnBackendSetAttribute", what_);
 }
 
 void Object::finalize() {
-  check(usable_functions().finalize(descriptor_), "cudnnBackendFinalize", what_);
+  check(Library::usable().finalize(descriptor_), "cudnnBackendFinalize", what_);
 }
 
 bool Object::finalize(std::string& refusal) {
-  const Status status = usable_functions().finalize(descriptor_);
+  const Status status = Library::usable().finalize(descriptor_);
   if (is_refusal(status)) {
     refusal = words(status);
     return false;
@@ -51,7 +51,7 @@ bool Object::finalize(std::string& refusal) {
 
 std::int64_t Object::get_int64(Attribute attribute) const {
   std::int64_t value = 0, count = 0;
-  check(usable_functions().get_attribute(descriptor_, attribute, kInt64Type, 1, &count, &value),
+  check(Library::usable().get_attribute(descriptor_, attribute, kInt64Type, 1, &count, &value),
         "cudnnBackendGetAttribute", what_);
   return value;
 }
@@ -59,7 +59,7 @@ std::int64_t Object::get_int64(Attribute attribute) const {
 std::int32_t Object::get_enum(Attribute attribute, Type type) const {
   std::int32_t value = 0;
   std::int64_t count = 0;
-  check(usable_functions().get_attribute(descriptor_, attribute, type, 1, &count, &value),
+  check(Library::usable().get_attribute(descriptor_, attribute, type, 1, &count, &value),
         "cudnnBackendGetAttribute", what_);
   return value;
 }
@@ -67,7 +67,7 @@ std::int32_t Object::get_enum(Attribute attribute, Type type) const {
 std::vector<std::int32_t> Object::get_enums(Attribute attribute, Type type, std::int64_t most) const {
   std::vector<std::int32_t> values(static_cast<std::size_t>(most));
   std::int64_t count = 0;
-  check(usable_functions().get_attribute(descriptor_, attribute, type, most, &count, values.data()),
+  check(Library::usable().get_attribute(descriptor_, attribute, type, most, &count, values.data()),
         "cudnnBackendGetAttribute", what_);
   values.resize(static_cast<std::size_t>(std::min(count, most)));
   return values;
@@ -75,7 +75,7 @@ std::vector<std::int32_t> Object::get_enums(Attribute attribute, Type type, std:
 
 std::int64_t Object::count(Attribute attribute) const {
   std::int64_t count = 0;
-  check(usable_functions().get_attribute(descriptor_, attribute, kDescriptorType, 0, &count, nullptr),
+  check(Library::usable().get_attribute(descriptor_, attribute, kDescriptorType, 0, &count, nullptr),
         "cudnnBackendGetAttribute", what_);
   return count;
 }
@@ -84,9 +84,9 @@ std::int64_t Object::fill(Attribute attribute, std::span<const Object> objects) 
   std::vector<Descriptor> descriptors;
   for (const Object& object : objects) descriptors.push_back(object.get());
   std::int64_t count = 0;
-  check(usable_functions().get_attribute(descriptor_, attribute, kDescriptorType,
-                                         static_cast<std::int64_t>(descriptors.size()), &count,
-                                         descriptors.data()),
+  check(Library::usable().get_attribute(descriptor_, attribute, kDescriptorType,
+                                        static_cast<std::int64_t>(descriptors.size()), &count,
+                                        descriptors.data()),
         "cudnnBackendGetAttribute", what_);
   return count;
 }

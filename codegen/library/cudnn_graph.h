@@ -1,4 +1,4 @@
-// cuDNN's descriptors as objects, and a graph of its operations over tensors. For the files cudnn_* alone.
+// cuDNN's descriptors as objects, and a graph of its operations over tensors; only for the files cudnn_*.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace rewire::codegen::cudnn {
 
-/// A descriptor. RuntimeFailure names the call that failed and what it was for.
+/// A descriptor. RuntimeFailure names the call that failed and its purpose.
 class Object {
  public:
   Object(Kind kind, const std::string& what);
@@ -24,21 +24,21 @@ class Object {
   void put(Attribute attribute, float value) { put(attribute, kFloatType, 1, &value); }
   void put(Attribute attribute, std::span<const Descriptor> descriptors);
   void put(Attribute attribute, Descriptor descriptor) { put(attribute, std::span(&descriptor, 1)); }
-  /// Of one of cuDNN's enumerations, which are ints.
+  /// Sets a value of one of cuDNN's enumerations, which are ints.
   void put_enum(Attribute attribute, Type type, std::int32_t value) { put(attribute, type, 1, &value); }
   void put(Attribute attribute, Type type, std::int64_t count, const void* array);
 
   void finalize();
-  /// False, with cuDNN's words, where it refuses.
+  /// Returns false, with cuDNN's words, if it refuses.
   bool finalize(std::string& refusal);
 
   std::int64_t get_int64(Attribute attribute) const;
   std::int32_t get_enum(Attribute attribute, Type type) const;
-  /// At most `most` of them.
+  /// Returns at most `most` of them.
   std::vector<std::int32_t> get_enums(Attribute attribute, Type type, std::int64_t most) const;
-  /// How many descriptors the attribute has to give.
+  /// Returns how many descriptors the attribute has.
   std::int64_t count(Attribute attribute) const;
-  /// Fills descriptors of the right kind, made before; how many it filled.
+  /// Fills descriptors of the right kind, made before. Returns how many it filled.
   std::int64_t fill(Attribute attribute, std::span<const Object> objects) const;
 
   Descriptor get() const { return descriptor_; }
@@ -51,7 +51,7 @@ class Object {
 using Dims = std::vector<std::int64_t>;
 
 struct GraphTensor {
-  std::int64_t id = 0;  // by which a run knows its memory
+  std::int64_t id = 0;  // by which a run finds its memory
   Dims dims, strides;   // in elements
   DataType type = kF32;
   std::int64_t alignment = 16;  // bytes
@@ -59,22 +59,22 @@ struct GraphTensor {
   bool by_value = false;        // one element, in the host's memory
 };
 
-/// Operations over tensors. All their descriptors live as long as it does.
+/// Operations over tensors. It owns all their descriptors.
 class Graph {
  public:
   explicit Graph(const std::string& what);
 
-  /// Finalized; the graph's from then on.
+  /// Finalizes an object, which the graph then owns.
   Descriptor add(Object object);
   Descriptor tensor(const GraphTensor& tensor);
-  /// Added in the order in which they compute.
+  /// Adds operations in the order in which they compute.
   void operation(Object operation) { operations_.push_back(add(std::move(operation))); }
 
-  /// For this handle (null: for none). False, with cuDNN's words, where it refuses.
+  /// Finalizes the graph for this handle (null: for none). Returns false, with cuDNN's words, if it refuses.
   bool finalize(Handle handle, std::string& refusal);
   Descriptor get() const { return graph_.get(); }
   const std::string& what() const { return what_; }
-  /// The tensors with memory, of which a run needs the addresses.
+  /// Returns the tensors with memory, whose addresses a run needs.
   const std::vector<std::int64_t>& ids() const { return ids_; }
 
  private:

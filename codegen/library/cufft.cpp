@@ -21,12 +21,12 @@ cufft::Type plan_type(const ir::FourierRows& rows) {
 }  // namespace
 
 std::optional<std::string> cufft_missing() {
-  return cufft::any_functions().file.missing();
+  return cufft::Library::any().file.missing();
 }
 
 std::string cufft_version() {
   int version = 0;
-  cufft::check(cufft::usable_functions().version(&version), "cufftGetVersion", "its version");
+  cufft::check(cufft::Library::usable().version(&version), "cufftGetVersion", "its version");
   return fmt::format("{}.{}.{}", version / 1000, version / 100 % 10, version % 100);
 }
 
@@ -36,10 +36,10 @@ std::string full_name(const ir::FourierRows& rows) {
 }
 
 DeviceFft::DeviceFft(const ir::FourierRows& rows) : rows_(rows) {
-  const cufft::Functions& fft = cufft::usable_functions();
+  const cufft::Functions& fft = cufft::Library::usable();
   const std::string name = full_name(rows);
   if (rows.dtype != ir::DType::f32 && !is_double(rows))
-    throw UnsupportedTransform(fmt::format("cuFFT for {}: real rows are of f32 or f64", name));
+    throw UnsupportedTransform(fmt::format("cuFFT for {}: real rows must be f32 or f64", name));
   cufft::check(fft.create(&plan_), "cufftCreate", name);
   std::size_t bytes = 0;
   cufft::Integer length = rows.length;
@@ -60,11 +60,11 @@ DeviceFft::DeviceFft(const ir::FourierRows& rows) : rows_(rows) {
 }
 
 DeviceFft::~DeviceFft() {
-  cufft::any_functions().destroy(plan_);
+  cufft::Library::any().destroy(plan_);
 }
 
 void DeviceFft::run(void* input, void* output, void* workspace, void* stream) const {
-  const cufft::Functions& fft = cufft::usable_functions();
+  const cufft::Functions& fft = cufft::Library::usable();
   const auto checked = [&](cufft::Result result, const char* call) {
     if (result != 0) cufft::check(result, call, full_name(rows_));
   };

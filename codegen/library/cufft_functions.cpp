@@ -36,17 +36,6 @@ Functions::Functions() {
   file.find(z2d, "cufftExecZ2D");
 }
 
-const Functions& any_functions() {
-  static const Functions functions;
-  return functions;
-}
-
-const Functions& usable_functions() {
-  const Functions& functions = any_functions();
-  functions.file.require();
-  return functions;
-}
-
 std::string words(Result result) {
   for (const Name& known : kNames) {
     if (known.result == result) return known.name;

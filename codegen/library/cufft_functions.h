@@ -1,4 +1,4 @@
-// cuFFT's functions, types and numbers, declared from its documentation: for cufft.cpp alone.
+// cuFFT's functions, types and numbers, declared from its documentation: only for cufft.cpp.
 #pragma once
 
 #include <cstddef>
@@ -36,16 +36,13 @@ struct Functions {
   Functions();
 };
 
-/// Found or not.
-const Functions& any_functions();
-/// UserError if the library is missing.
-const Functions& usable_functions();
+using Library = cuda::Loaded<Functions>;
 
-/// "CUFFT_INVALID_SIZE"; a number for one that has no name here.
+/// Returns "CUFFT_INVALID_SIZE"; the number if it has no name here.
 std::string words(Result result);
-/// RuntimeFailure that names the call and what it was for, unless all is well.
+/// Throws RuntimeFailure that names a failed call and its purpose.
 void check(Result result, const char* call, const std::string& what);
-/// Not an error of the machine's: cuFFT has no such transform.
+/// Returns whether cuFFT has no such transform.
 bool is_refusal(Result result);
 
 }  // namespace rewire::codegen::cufft

@@ -1,5 +1,5 @@
 // Fourier transforms of real rows on the CPU by FFTW, single precision, on the calling thread. Plans are
-// estimated, never timed, and do not depend on where their arrays lie: the same rows give the same bits on
+// estimated, never timed, and do not depend on the addresses of their arrays: equal rows give equal bits on
 // every run.
 #pragma once
 
@@ -8,9 +8,9 @@
 
 namespace rewire::codegen {
 
-/// `rows` transforms at a time. Forward: [rows, length] -> [rows, 2, length / 2 + 1], real parts, then
-/// imaginary parts. Inverse: the other way, divided by length; imaginary parts that a real row has none of
-/// are ignored.
+/// A shape of `rows` transforms at a time. Forward: [rows, length] -> [rows, 2, length / 2 + 1], real parts,
+/// then imaginary parts. Inverse: the other way, divided by length; it ignores imaginary parts that a real
+/// row cannot have.
 struct FftShape {
   std::int64_t rows = 0, length = 0;
   bool inverse = false;
@@ -23,7 +23,7 @@ class Fft {
   ~Fft();
   Fft(const Fft&) = delete;
   Fft& operator=(const Fft&) = delete;
-  /// Callable from several threads at once. The input is left as it is.
+  /// Computes the transforms. Callable from several threads at once. The input is not changed.
   void run(const float* input, float* output) const;
 
  private:

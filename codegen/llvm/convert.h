@@ -1,6 +1,6 @@
-// Values between memory, registers and dtypes. In registers f32, bf16 and f16 are f32 (the narrow ones
-// rounded after every op), f64, i64, i32 are themselves, u8 is i8, i1 is i1. In memory i1 takes a byte, bf16
-// is an i16.
+// Converts values between memory, registers and dtypes. In registers f32, bf16 and f16 are f32 (the narrow
+// ones rounded after every op), f64, i64, i32 are themselves, u8 is i8, i1 is i1. In memory i1 takes a byte,
+// bf16 is an i16.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
@@ -18,9 +18,9 @@ class Convert {
 
   llvm::Value* from_memory(llvm::Value* x, ir::DType dtype);
   llvm::Value* to_memory(llvm::Value* x, ir::DType dtype);
-  /// To an integer toward zero and kept within its range, NaN 0; anything to i1 is x != 0.
+  /// Casts to an integer toward zero, within its range, NaN to 0; anything to i1 is x != 0.
   llvm::Value* cast(llvm::Value* x, ir::DType from, ir::DType to);
-  /// To nearest even, for an f32 that stands for a bf16 or f16; other dtypes as they are.
+  /// Rounds an f32 that holds a bf16 or f16 to nearest even; other dtypes stay as they are.
   llvm::Value* round(llvm::Value* x, ir::DType dtype);
 
  private:

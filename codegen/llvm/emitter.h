@@ -1,10 +1,11 @@
 // Walks a loop tree (loop_tree.h) and writes LLVM IR: explicit vectors, no reliance on auto-vectorisation.
 //
-// The module gets two functions. The one under the kernel's symbol has the signature KernelFunction (jit.h);
-// it loads the argument pointers and calls the other, whose parameters carry noalias.
+// The module gets two functions. One has the kernel's symbol and the signature KernelFunction (jit.h). It
+// loads the argument pointers and calls the other, whose parameters carry noalias.
 //
-// Every loop around the point of emission has an Environment: its index, and what is known inside of it. What
-// a loop does not change is emitted before it: in the environment around it, at the loop's `before` point.
+// Every loop around the point of emission has an Environment: its index, and the values known inside it.
+// Code that a loop does not change is emitted before it, in the environment around it, at the loop's
+// `before` point.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
@@ -24,8 +25,8 @@
 
 namespace rewire::codegen::cpu {
 
-/// The vectors of one trip of a vector loop: `count` vectors from element `base` on; the last has only `tail`
-/// elements (0: all).
+/// The vectors of one trip of a vector loop: `count` vectors from element `base` on. The last has only
+/// `tail` elements (0: all).
 struct Chunk {
   llvm::Value* base = nullptr;  // i64
   int count = 1;
@@ -50,9 +51,9 @@ struct Environment {
 
 class Emitter {
  public:
-  /// `trace`: instructions have a debug location whose line is 1 more than the id of the tile value that they are of.
+  /// `trace`: an instruction has a debug location whose line is 1 more than the id of its tile value.
   Emitter(llvm::Module& module, const LoopProgram& program, const CpuTarget& target, bool trace = false);
-  /// Adds the two functions.
+  /// Adds the two functions to the module.
   void emit(const std::string& symbol);
 
  private:
@@ -89,9 +90,9 @@ class Emitter {
   llvm::Type* slot_type(const Slot& slot) const;
   llvm::Value* load_slot(std::int32_t slot, int u);
   void store_slot(std::int32_t slot, int u, llvm::Value* value);
-  /// A value at the current point: a vector in a vector loop over one of its lanes, a scalar otherwise.
+  /// Returns a value at the current point: a vector in a vector loop over one of its lanes, else a scalar.
   llvm::Value* read(tile::TileValue value, int u);
-  /// As a vector in a vector loop.
+  /// Returns a value as a vector, in a vector loop.
   llvm::Value* read_spread(tile::TileValue value, int u);
   llvm::Value* spread(llvm::Value* scalar);
   void define(tile::TileValue value, int u, llvm::Value* result);
@@ -129,7 +130,8 @@ class Emitter {
   llvm::Value* combine(tile::ReduceKind kind, ir::DType dtype, llvm::Value* a, llvm::Value* b);
   llvm::Value* identity(tile::ReduceKind kind, llvm::Type* type, ir::DType dtype);
   llvm::Value* across(tile::ReduceKind kind, ir::DType dtype, llvm::Value* vector);
-  /// Address of an access at the indices around, the vector axis' left out: a pointer, or for Random an i64.
+  /// Returns an access's address at the indices around, without the vector axis: a pointer; for Random an
+  /// i64.
   llvm::Value* address(const tile::Access& access);
   llvm::Value* address_in(const tile::Access& access, Environment& environment);
   llvm::Value* own_offset(const tile::Access& access, const Environment& environment);
@@ -151,7 +153,7 @@ class Emitter {
   llvm::Value* draw(const tile::Random& random, const Words& pair, llvm::Value* odd);
 
   // --- emit_dot.cpp
-  /// An operand as memory: element (lanes…) stands at base + sum of stride x index, in f32 elements.
+  /// An operand as memory: element (lanes…) is at base + sum of stride x index, in f32 elements.
   struct DotView {
     llvm::Value* base = nullptr;
     std::map<std::int32_t, std::int64_t> strides;  // by lane axis
@@ -164,8 +166,8 @@ class Emitter {
     LaneIndices outer;      // the other row axes, while their loops are open
     DotView left, right, result;
   };
-  /// rows x vectors of a result in registers, over `count` steps of k; strides in elements. Of the last vector of right only
-  /// `read` elements are read, and of the result's only `written` written, where these are not 0.
+  /// A result of rows x vectors in registers, over `count` steps of k; strides in elements. `read` and
+  /// `written`, if not 0, limit the elements read of right's last vector and written of the result's.
   struct DotBlock {
     int rows = 0, vectors = 0;
     std::int64_t count = 0, left_row = 0, left_step = 0, right_step = 0, result_row = 0;
@@ -214,7 +216,7 @@ class Emitter {
   const CpuTarget& target_;
   const int width_;
   const bool trace_;
-  llvm::DISubprogram* traced_ = nullptr;  // the body's, in a trace
+  llvm::DISubprogram* traced_ = nullptr;  // of the body, in a trace
   llvm::IRBuilder<> builder_;
   VectorMath math_;
   Convert convert_;
@@ -225,8 +227,8 @@ class Emitter {
   llvm::Value* partition_ = nullptr;
   std::vector<llvm::Value*> indices_;  // outer and row axes, by axis
   Environment* environment_ = nullptr;
-  std::vector<std::vector<RowsAhead>> ahead_;  // by dot, in the order of emission: what is fetched meanwhile
-  std::size_t dots_ = 0;                       // emitted so far
+  std::vector<std::vector<RowsAhead>> ahead_;  // by dot, in order of emission: what is fetched meanwhile
+  std::size_t dots_ = 0;                       // dots emitted so far
   std::vector<llvm::Value*> slots_;            // by slot: its memory
   std::unordered_map<std::int32_t, std::vector<llvm::Value*>> accumulators_;  // by Reduce node: allocas
 };

@@ -1,5 +1,5 @@
-// Tile kernels to machine code of this CPU: tile IR -> LLVM IR -> ORC. Kernels of one structure compile once;
-// modules compile in parallel; objects are kept in the kernel cache on disk.
+// Compiles tile kernels to machine code of this CPU: tile IR -> LLVM IR -> ORC. Kernels of one structure
+// compile once; modules compile in parallel; objects are kept in the kernel cache on disk.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace rewire::codegen {
 
-/// Runs instances [begin, end) of a kernel. `arguments`: one pointer per Kernel::arguments entry, each to its
-/// element 0, 64-byte aligned buffers; `scratch`: CompiledKernel::scratch_bytes bytes, 64-byte aligned,
+/// Runs instances [begin, end) of a kernel. `arguments`: one pointer per Kernel::arguments entry, each to
+/// its element 0, 64-byte aligned buffers. `scratch`: CompiledKernel::scratch_bytes bytes, 64-byte aligned,
 /// private to the calling thread.
 using KernelFunction = void (*)(void* const* arguments, std::int64_t begin, std::int64_t end, void* scratch);
 
@@ -44,10 +44,11 @@ class CpuJit {
   CpuJit(const CpuJit&) = delete;
   CpuJit& operator=(const CpuJit&) = delete;
 
-  /// One function per kernel, in order. They live as long as the CpuJit.
-  /// `with_product`: what product() will be asked for is made beside them.
+  /// Returns one function per kernel, in order. They live as long as the CpuJit. `with_product`: also makes
+  /// what product() returns.
   std::vector<CompiledKernel> compile(std::span<const tile::Kernel> kernels, bool with_product = false);
-  /// Made when it is first asked for, and kept on disk like kernels; no kernel of the statistics. Lives as long as the CpuJit.
+  /// Returns the product's code. It is made at its first use and kept on disk as kernels are, but not
+  /// counted in the statistics. Lives as long as the CpuJit.
   const ProductCode& product();
   const JitStatistics& statistics() const;
 
@@ -56,20 +57,20 @@ class CpuJit {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Whether products should be CpuJit::product()'s where nobody has timed them. On CPUs with AVX-512 the library's are taken,
-/// since ours were measured on none.
+/// Returns whether products should be CpuJit::product()'s where no timing decides. On CPUs with AVX-512 the
+/// library's are taken, since ours were measured on none.
 bool prefers_own_products();
 
-/// What `rewire dump --stage llvm|asm` prints for one kernel: optimised LLVM IR, host assembly.
+/// Returns the text of `rewire dump --stage llvm|asm` for one kernel: optimised LLVM IR, host assembly.
 std::string emit_llvm(const tile::Kernel& kernel);
 std::string emit_assembly(const tile::Kernel& kernel);
-/// The same texts with what their lines are of.
+/// Returns these texts with the tile values of their lines.
 TracedText trace_llvm(const tile::Kernel& kernel);
 TracedText trace_assembly(const tile::Kernel& kernel);
-/// The same of the product's functions (product.h).
+/// Returns these texts of the product's functions (product.h).
 std::string emit_product_llvm();
 std::string emit_product_assembly();
-/// "sapphirerapids (512-bit vectors)".
+/// Returns "sapphirerapids (512-bit vectors)".
 std::string host_cpu_description();
 
 }  // namespace rewire::codegen

@@ -323,7 +323,7 @@ class Planner {
     const std::int32_t vector_axis = program_.info(dot.result).lanes.back();
     result.swapped = tile::contains_lane(program_.info(dot.a).lanes, vector_axis);
     if (result.swapped && program_.info(dot.a).lanes.size() != 2) {
-      internal_error("tile kernel {}: a dot whose last lane is one of several of its left operand",
+      internal_error("tile kernel {}: the last lane of a dot is one of several lanes of its left operand",
                      program_.kernel.name);
     }
     const DotOperand& vectors = result.swapped ? result.a : result.b;

@@ -1,12 +1,12 @@
 // The shape of a kernel's machine code, before any instruction exists: which nodes share a loop over a lane
-// axis, and where a value lives between loops. Built from the tile IR alone; the emitter (emitter.h) walks
-// it.
+// axis, and where a value is kept between loops. It is built from the tile IR alone; the emitter (emitter.h)
+// walks it.
 //
 // Each section (prologue, body, epilogue) becomes a tree of loops over lane axes, outermost axis first. A
-// loop without inner loops runs over vectors; nodes that lack an axis stand outside of its loops. A reduction
+// loop without inner loops runs over vectors; nodes that lack an axis are outside its loops. A reduction
 // closes the loops over its axis: its readers come in later ones. A value that a later loop reads is
-// recomputed there when that is cheap (a load of an argument that the kernel does not write, a short
-// pointwise chain), and kept in a slot otherwise.
+// recomputed there if that is cheap (a load of an argument that the kernel does not write, a short pointwise
+// chain), and otherwise kept in a slot.
 #pragma once
 
 #include <cstdint>
@@ -36,23 +36,23 @@ struct Loop {
 
 enum class Home : std::uint8_t {
   direct,     // an SSA value, read where its definition is in scope
-  recompute,  // computed again where it is not
+  recompute,  // computed again where it is not in scope
   slot        // written to its slot at the definition, read from it where it is not in scope
 };
 
-/// Memory of a value: dense over `lanes`, the last of them padded to whole vectors.
+/// The memory of a value: dense over `lanes`, the last lane padded to whole vectors.
 struct Slot {
   ir::DType dtype = ir::DType::f32;
   std::vector<std::int32_t> lanes;
   bool packed = false;      // the first lane is padded too: it is filled in square blocks
   bool registers = false;   // an array of vectors indexed by constants: becomes registers
-  std::int64_t offset = 0;  // bytes into the scratch memory
+  std::int64_t offset = 0;  // bytes from the start of the scratch memory
 };
 
 struct ValuePlan {
   Home home = Home::direct;
-  std::int32_t slot = -1;           // where it is read from when home is slot
-  std::vector<std::int32_t> sinks;  // slots written at the definition: its own, those of carried values
+  std::int32_t slot = -1;           // where it is read from if home is slot
+  std::vector<std::int32_t> sinks;  // slots written at the definition: its own, and carried values'
   std::int32_t node = -1;           // the node that defines it; -1: a carried entry or last
 };
 
@@ -69,14 +69,14 @@ struct DotOperand {
 };
 struct DotPlan {
   DotOperand a, b;
-  /// Slot with lanes (contract, vector axis) for the operand that must be transposed.
+  /// The slot with lanes (contract, vector axis) for an operand that must be transposed.
   std::int32_t packed = -1;
   bool swapped = false;     // the vector axis comes from a
-  std::int32_t store = -1;  // the node that alone reads the result: the dot writes its memory itself
+  std::int32_t store = -1;  // the node that alone reads the result: the dot writes to its memory
 };
 
 struct LoopProgram {
-  tile::Kernel kernel;  // with one axis a reduction, and carried values that a node of their own defines
+  tile::Kernel kernel;  // with one axis per reduction, and carried values that nodes of their own define
   std::vector<tile::Node> nodes;  // prologue, body, epilogue in a row
   Block prologue, body, epilogue;
   std::vector<ValuePlan> values;
@@ -93,13 +93,13 @@ struct LoopProgram {
     return kernel.values[static_cast<std::size_t>(value.id)];
   }
   const ValuePlan& plan(tile::TileValue value) const { return values[static_cast<std::size_t>(value.id)]; }
-  /// Elements of a slot along its lanes, the last one padded.
+  /// Returns the extents of a slot along its lanes, the last one padded.
   std::vector<std::int64_t> slot_extents(const Slot& slot) const;
 
   int vector_width = 16;
 };
 
-/// `vector_width`: f32 lanes of a vector. The kernel must be verified.
+/// Builds the loops of a verified kernel. `vector_width`: f32 lanes of a vector.
 LoopProgram build_loop_program(const tile::Kernel& kernel, int vector_width);
 
 }  // namespace rewire::codegen::cpu

@@ -1,6 +1,6 @@
-// Memory of slots: registers for those that constants index, the scratch memory for the others. Slots that
-// are never alive at once share it, and a slot that is written where another is read for the last time,
-// element by element, takes its place.
+// Places slots: in registers if constants index them, else in the scratch memory. Slots that are never alive
+// at once share it. A slot that is written element by element, where another is read for the last time,
+// takes that one's place.
 #pragma once
 
 #include <set>
@@ -10,15 +10,16 @@
 
 namespace rewire::codegen::cpu {
 
-/// Counted in the steps of the sections' blocks, and inside a step in the order of nodes.
+/// The life of a slot, in steps of the sections' blocks, and within a step in the order of nodes.
 struct SlotLife {
   int first = 0, last = 0;      // steps
   int written = 0, read = 0;    // positions of the defining node and of the last reader
-  bool point_by_point = false;  // the definition writes each element once, where it is computed
+  bool point_by_point = false;  // the definition writes each element once, where it computes it
   bool memory = false;          // must have an address
 };
 
-/// `root_axes`: by step, the axis of its loop or -1. `scalar_axes`: axes that some loop walks one by one.
+/// Places all slots. `root_axes`: by step, the axis of its loop or -1. `scalar_axes`: axes that a loop walks
+/// one by one.
 void place_slots(LoopProgram& program, const std::vector<SlotLife>& lives,
                  const std::vector<std::int32_t>& root_axes, const std::set<std::int32_t>& scalar_axes);
 

@@ -75,7 +75,7 @@ CpuTarget find_target(const std::string& cpu) {
   if (backend == nullptr) internal_error("LLVM has no backend for {}: {}", triple, error);
   const std::unique_ptr<llvm::MCSubtargetInfo> plain(backend->createMCSubtargetInfo(triple, "", ""));
   if (!plain->isCPUStringValid(target.name)) {
-    user_error("LLVM knows no CPU called '{}'{}", target.name,
+    user_error("LLVM has no CPU called '{}'{}", target.name,
                cpu.empty() && !named.empty() ? fmt::format(" ({})", kVariable) : "");
   }
   const std::unique_ptr<llvm::MCSubtargetInfo> info(

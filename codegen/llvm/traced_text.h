@@ -1,4 +1,4 @@
-// A kernel's code as text, and which line is of which value of its tile IR.
+// A kernel's code as text, and the value of its tile IR that each line belongs to.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@ namespace rewire::codegen {
 
 struct TracedText {
   std::string text;
-  /// By line: the id of the tile value that it loads, computes or stores. -1: of none alone, as jumps are, in a function that
-  /// several values call, or moved out of a loop, where LLVM forgets it. In assembly what counts a loop's trips goes with what stands
-  /// before it.
+  /// By line: the id of the tile value that it loads, computes or stores. -1: no single value, as for jumps,
+  /// for functions that several values call, and for code moved out of a loop, where LLVM drops the
+  /// location. In assembly, code that counts a loop's trips belongs to the value before it.
   std::vector<std::int32_t> values;
 };
 

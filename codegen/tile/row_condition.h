@@ -1,4 +1,4 @@
-// Rows that need not be computed: a printer may branch past the rest of the body where its conditions are
+// Finds rows that need not be computed: a printer may branch past the rest of the body if its conditions are
 // false.
 #pragma once
 
@@ -8,9 +8,9 @@
 
 namespace rewire::codegen::tile {
 
-/// The scalar equalities of which a row meets one, or changes nothing: all that the body does is to add
-/// select(equality, x, 0) to values that are carried from 0. Empty: there are none. Equalities, since few
-/// rows meet one: of what most rows meet, a branch would cost more than it spares.
+/// Returns scalar equalities. A row that meets none of them changes nothing: all that the body does is to
+/// add select(equality, x, 0) to values carried from 0. Empty: there are none. Only equalities count, since
+/// few rows meet one; for a condition that most rows meet, a branch costs more than it saves.
 std::vector<TileValue> row_conditions(const Kernel& kernel);
 
 }  // namespace rewire::codegen::tile

@@ -1,5 +1,5 @@
-// Neighbouring axes that every access walks as one become one axis: rows (b, n) of dense tensors are one row
-// axis, and a short last lane axis grows into a long vector, by rows too where a kernel adds up nothing.
+// Merges neighbouring axes that every access walks as one: rows (b, n) of dense tensors become one row axis.
+// A short last lane axis grows into a long vector, with rows too if the kernel adds up nothing.
 #pragma once
 
 #include "codegen/tile/tile.h"

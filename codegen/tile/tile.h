@@ -1,27 +1,26 @@
-// The tile IR: a kernel is a program over a grid, computing with block-level values. It says what is read,
-// computed, reduced and written per program instance, and nothing about lanes, registers or threads: that is
-// the schedule and the printer's business (codegen/llvm, codegen/cuda). The fuser (codegen/fuse) and the
-// attention builder (codegen/tile/attention.h) write it, two printers read it.
+// The tile IR: a kernel is a program over a grid, computing with block-level values. It defines what is
+// read, computed, reduced and written per program instance. It leaves lanes, registers and threads to the
+// schedule and the printers (codegen/llvm, codegen/cuda). The fuser (codegen/fuse) and the attention builder
+// (codegen/tile/attention.h) write it; two printers read it.
 //
 // Axes. A kernel has axes with static extents. Each is used in one way:
 //   outer   one program instance per point: the grid
 //   row     walked in order inside an instance, as one linear row space (several row axes = their row-major
-//   product). The row space is cut
-//           into `partitions` equal parts (the last may be short), and each part is its own instance:
-//           instances = product(outer) x partitions. Partitions depend on shapes alone, never on the number
-//           of threads, so sums keep their order.
-//   lane    the axes of block-level values: a value has some subset of the lane axes, in kernel order, and is
-//   held on chip for the
-//           whole of them (registers, scratch in L1, shared memory). The last lane axis is the vector axis.
+//           product). The row space is cut into `partitions` equal parts (the last may be short). Each part
+//           is its own instance: instances = product(outer) x partitions. Partitions depend on shapes alone,
+//           never on the number of threads, so sums keep their order.
+//   lane    the axes of block-level values. A value has a subset of the lane axes, in kernel order, and all
+//           of it is held on chip (registers, scratch in L1, shared memory). The last lane axis is the
+//           vector axis.
 //
-// Program of one instance, with its outer indices and its part of the rows fixed:
+// The program of one instance, with its outer indices and its part of the rows fixed:
 //   prologue            once
 //   for each row        `body`; carried values flow from row to row
 //   epilogue            once, sees the carried values' last versions
 // A kernel without row axes has an empty body and does all in the prologue.
 //
-// Example: LayerNorm's backward over 3200 rows of 192 with the gradients of weight and bias leaving as
-// partials (P = 64):
+// Example: LayerNorm's backward over 3200 rows of 192, with the gradients of weight and bias as partial sums
+// (P = 64):
 //   kernel layer_norm_backward  outer ()  rows (r 3200) / 64  lanes (c 192)
 //     prologue:  %w = load weight[c]; %z = constant 0 : (c)
 //     body:      carry %aw = %z, %ab = %z
@@ -61,8 +60,8 @@ struct ValueInfo {
       lanes;  // indices into Kernel::axes, ascending; empty: one scalar per row (or instance)
 };
 
-/// Element index = offset + sum over axes of stride[axis] x index(axis) + part_stride x partition. A stride
-/// of 0 repeats.
+/// The element index is offset + sum over axes of stride[axis] x index(axis) + part_stride x partition. A
+/// stride of 0 repeats.
 struct Access {
   std::int32_t argument = 0;
   std::int64_t offset = 0;
@@ -73,7 +72,7 @@ struct Access {
 struct Load {
   TileValue result;
   Access access;
-  TileValue index;  // gather: index(value) x index_stride is added; invalid: none
+  TileValue index;  // gather: adds index(value) x index_stride; invalid: none
   std::int64_t index_stride = 0;
   std::int64_t index_limit = 0;  // the index is clamped to [0, index_limit)
 };
@@ -83,7 +82,7 @@ struct Store {
   TileValue predicate;  // scalar i1: store nothing when false; invalid: always
 };
 /// One op of the table's pointwise class, applied element by element with broadcasting over missing lane
-/// axes; `direction` for compare. For cast the result's dtype tells.
+/// axes. `direction` is for compare. cast takes the result's dtype.
 struct Pointwise {
   TileValue result;
   ir::Opcode code{};
@@ -100,28 +99,29 @@ struct Index {
   std::int32_t axis = 0;
 };
 enum class ReduceKind : std::uint8_t { sum, max };
-/// Over one or more lane axes, which the result loses. Order: fixed by the schedule.
+/// Reduces over one or more lane axes, which the result loses. The schedule fixes the order.
 struct Reduce {
   TileValue result;
   ReduceKind kind{};
   TileValue operand;
   std::vector<std::int32_t> axes;
 };
-/// result(i…, j) = sum over k of a(i…, k) x b(k, j): a and b share the lane axis `contract`, which the result
-/// loses.
+/// Computes result(i…, j) = sum over k of a(i…, k) x b(k, j). a and b share the lane axis `contract`, which
+/// the result loses.
 struct Dot {
   TileValue result;
   TileValue a, b;
   std::int32_t contract = 0;
 };
-/// Uniform [0, 1) or normal from Philox (ir/philox.h): the element index is the access's (argument unused).
+/// Draws uniform [0, 1) or normal numbers from Philox (ir/philox.h). The access gives the element index
+/// (argument unused).
 struct Random {
   TileValue result;
   bool normal = false;
   TileValue seed, step;  // scalars i64
   std::uint64_t stream = 0;
   Access element;
-  // When valid: the stream's 32-bit halves, scalars i64, in its place.
+  // If valid, they replace `stream`: its 32-bit halves, scalars i64.
   TileValue stream_low = {}, stream_high = {};
 };
 
@@ -154,19 +154,20 @@ struct Kernel {
 
   std::int64_t instances() const;  // product of the outer extents x partitions
   std::int64_t row_count() const;  // product of the row extents; 1 without row axes
-  /// Partition p walks rows [p x this, (p + 1) x this), cut off at row_count().
+  /// Returns the rows of a partition: p walks rows [p x this, (p + 1) x this), cut off at row_count().
   std::int64_t rows_per_partition() const;
 };
 
-/// Readable text of a kernel: `rewire dump --stage tile`. Deterministic.
+/// Returns the readable text of a kernel: `rewire dump --stage tile`. Deterministic.
 std::string print(const Kernel& kernel);
 enum class Numbers : std::uint8_t { shown, hidden };
-/// The text that identifies its machine code: print() without names and provenance. Two kernels of one
-/// structure share code. With numbers hidden: as if all constants and all random streams were the same.
+/// Returns the text that identifies a kernel's machine code: print() without names and provenance. Two
+/// kernels of one structure share code. With numbers hidden, all constants and all random streams count as
+/// equal.
 std::string structure(const Kernel& kernel, Numbers numbers = Numbers::shown);
-/// InternalError naming the node if a kernel breaks a rule above: values defined before use and once, lanes
-/// consistent, axes used right, accesses with one stride per axis, row indices only in the body, no row
-/// stride in prologue and epilogue.
+/// Throws InternalError naming the node if a kernel breaks a rule above: values defined before use and once,
+/// lanes consistent, axes used right, accesses with one stride per axis, row indices only in the body, no
+/// row stride in prologue and epilogue.
 void verify(const Kernel& kernel);
 
 }  // namespace rewire::codegen::tile

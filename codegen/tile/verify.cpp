@@ -105,7 +105,7 @@ class Verifier {
     for (std::size_t i = 0; i < lanes.size(); ++i) {
       require(lanes[i] >= 0 && static_cast<std::size_t>(lanes[i]) < kernel_.axes.size() &&
                   kernel_.axes[static_cast<std::size_t>(lanes[i])].use == AxisUse::lane,
-              "lane {} is no lane axis", lanes[i]);
+              "lane {} is not a lane axis", lanes[i]);
       require(i == 0 || lanes[i - 1] < lanes[i], "lanes are not ascending");
     }
   }
@@ -181,13 +181,13 @@ class Verifier {
     }
     if (n.predicate) {
       require(info(n.predicate).dtype == ir::DType::i1 && info(n.predicate).lanes.empty(),
-              "the predicate is no i1 scalar");
+              "the predicate is not an i1 scalar");
     }
   }
 
   void check(const Pointwise& n) const {
     const ir::OpInfo& op = ir::op_info(n.code);
-    require(op.op_class == ir::OpClass::pointwise, "{} is no pointwise op", op.name);
+    require(op.op_class == ir::OpClass::pointwise, "{} is not a pointwise op", op.name);
     require(static_cast<int>(n.operands.size()) == op.min_operands, "{} operands, {} are needed",
             n.operands.size(), op.min_operands);
     Lanes lanes;
@@ -228,7 +228,7 @@ class Verifier {
     const AxisUse use_of_axis = kernel_.axes[static_cast<std::size_t>(n.axis)].use;
     require(use_of_axis != AxisUse::row || in_body_, "a row index outside of the body");
     require(info(n.result).lanes == (use_of_axis == AxisUse::lane ? Lanes{n.axis} : Lanes{}),
-            "the result's lanes are not those of the axis");
+            "the result's lanes differ from the axis");
   }
 
   void check(const Reduce& n) const {
@@ -238,11 +238,11 @@ class Verifier {
       if (!contains_lane(n.axes, lane)) rest.push_back(lane);
     }
     for (std::size_t i = 0; i < n.axes.size(); ++i) {
-      require(contains_lane(info(n.operand).lanes, n.axes[i]), "axis {} is no lane of the operand",
+      require(contains_lane(info(n.operand).lanes, n.axes[i]), "axis {} is not a lane of the operand",
               n.axes[i]);
       require(i == 0 || n.axes[i - 1] < n.axes[i], "the axes are not ascending");
     }
-    require(info(n.result).lanes == rest, "the result's lanes are not those that remain");
+    require(info(n.result).lanes == rest, "the result's lanes are not the remaining ones");
     const ir::DType dtype = info(n.operand).dtype;
     const bool adds = dtype != ir::DType::i1 && dtype != ir::DType::bf16 && dtype != ir::DType::f16;
     require(info(n.result).dtype == dtype && adds,
@@ -255,11 +255,11 @@ class Verifier {
     const Lanes& b = info(n.b).lanes;
     Lanes shared;
     std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(shared));
-    require(shared == Lanes{n.contract}, "a and b must share the contracted lane alone");
+    require(shared == Lanes{n.contract}, "a and b must share only the contracted lane");
     require(b.size() == 2, "b has {} lanes, 2 are needed", b.size());
     Lanes rest = lane_union(a, b);
     std::erase(rest, n.contract);
-    require(info(n.result).lanes == rest, "the result's lanes are not those that remain");
+    require(info(n.result).lanes == rest, "the result's lanes are not the remaining ones");
     for (TileValue value : {n.a, n.b, n.result}) {
       require(info(value).dtype == ir::DType::f32, "%{} is {}, not f32", value.id,
               ir::dtype_name(info(value).dtype));
@@ -267,9 +267,9 @@ class Verifier {
   }
 
   void check(const Random& n) const {
-    require(bool{n.stream_low} == bool{n.stream_high}, "half a stream");
+    require(bool{n.stream_low} == bool{n.stream_high}, "a stream with only one half");
     for (TileValue value : operands_of(Node(n))) {
-      require(info(value).dtype == ir::DType::i64 && info(value).lanes.empty(), "%{} is no i64 scalar",
+      require(info(value).dtype == ir::DType::i64 && info(value).lanes.empty(), "%{} is not an i64 scalar",
               value.id);
     }
     const ir::DType result = info(n.result).dtype;

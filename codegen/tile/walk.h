@@ -1,5 +1,4 @@
-// What every reader of tile kernels asks of a node: its result, its operands, the memory it touches, the lane
-// axes it runs over.
+// Queries of one node for all readers of tile kernels: its result, its operands, its memory, its lane axes.
 #pragma once
 
 #include <span>
@@ -17,22 +16,22 @@ struct Overloaded : Functions... {
 template <class... Functions>
 Overloaded(Functions...) -> Overloaded<Functions...>;
 
-/// Invalid for a Store.
+/// Returns the result; invalid for a Store.
 TileValue result_of(const Node& node);
-/// In order; a gather's index, a store's predicate and the halves of a stream included when valid.
+/// Returns the operands in order; a gather's index, a store's predicate and a stream's halves if valid.
 std::vector<TileValue> operands_of(const Node& node);
-/// Load, Store and Random have one.
+/// Returns the access of a Load, Store or Random; nullptr for others.
 const Access* access_of(const Node& node);
-/// "load", "store", "mul", "sum" …: the word print() uses.
+/// Returns the word that print() uses: "load", "store", "mul", "sum" ….
 std::string_view node_word(const Node& node);
 
-/// Lane axes with a stride != 0, ascending.
+/// Returns the lane axes with a stride != 0, ascending.
 std::vector<std::int32_t> access_lanes(const Kernel& kernel, const Access& access);
-/// The lane axes a node runs over, ascending: those of its result, of a reduction's operand, of a store's
-/// value and access, and for a Dot those of the result and the contracted one.
+/// Returns the lane axes that a node runs over, ascending: its result's; a reduction's operand's; a store's
+/// value's and access'; for a Dot its result's and the contracted one.
 std::vector<std::int32_t> iteration_lanes(const Kernel& kernel, const Node& node);
 
-/// Sorted union of two ascending lists.
+/// Returns the sorted union of two ascending lists.
 std::vector<std::int32_t> lane_union(std::span<const std::int32_t> a, std::span<const std::int32_t> b);
 bool contains_lane(std::span<const std::int32_t> lanes, std::int32_t axis);
 

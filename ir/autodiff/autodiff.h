@@ -10,11 +10,11 @@
 namespace rewire::ir {
 
 /// Appends to builder.function() (at its end) the ops that compute d loss / d w for each w of `wrt`, and
-/// returns those values in the same order. `loss` is a float scalar of the function. Each gradient has its
-/// w's type; where nothing flows it is a zero constant. Only ops between `wrt` and `loss` are differentiated.
-/// Cotangents that meet are added in the order of the forward body reversed, so the result is deterministic.
-/// InternalError if gradient would have to flow through an op that has no VJP but differentiable meaning
-/// (attention_grad: second order).
+/// returns these gradients in the same order. `loss` is a float scalar of the function. Each gradient has
+/// its w's type, and is a zero constant if the loss does not depend on w. Only ops between `wrt` and `loss`
+/// are differentiated. Cotangents of one value are added in reverse order of the forward body, so the result
+/// is deterministic. Throws InternalError if a gradient would have to flow through an op that is
+/// differentiable but has no VJP (attention_grad: second order).
 std::vector<Value> differentiate(Builder& builder, Value loss, std::span<const Value> wrt);
 
 }  // namespace rewire::ir

@@ -1,4 +1,4 @@
-// Axes as ops and builders write them: a negative one counts from the end.
+// Axes of ops and builders; a negative axis counts from the end.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace rewire::ir {
 
-/// The axis in [0, rank). UserError if it is outside [-rank, rank).
+/// Returns the axis in [0, rank). Throws UserError if it is outside [-rank, rank).
 int normal_axis(std::int64_t axis, int rank);
 
-/// The axes in [0, rank), ascending. UserError if one is out of range or named twice.
+/// Returns the axes in [0, rank), ascending. Throws UserError if one is out of range or named twice.
 std::vector<int> normal_axes(const Ints& axes, int rank);
 
-/// Any shape seen as [outer, extent, inner] around one axis in [0, rank).
+/// A shape seen as [outer, extent, inner] around one axis in [0, rank).
 struct AxisView {
   std::int64_t outer = 1;
   std::int64_t extent = 1;

@@ -1,5 +1,5 @@
-// Checks that several shape rules share. Each throws UserError with the reason alone; check_and_infer adds
-// the op, its place and the operand types.
+// Checks shared by shape rules. Each throws UserError with the reason only; check_and_infer adds the op, its
+// place and the operand types.
 #pragma once
 
 #include <string_view>
@@ -9,15 +9,15 @@
 
 namespace rewire::ir {
 
-/// All operands have one type.
+/// Requires one type of all operands.
 void require_same_types(const InferContext& context);
-/// Operand i is of a float dtype.
+/// Requires a float dtype of operand i.
 void require_float(const InferContext& context, std::size_t i);
-/// Operand i is of a float or integer dtype, not i1.
+/// Requires a float or integer dtype of operand i, not i1.
 void require_number(const InferContext& context, std::size_t i);
-/// Operand i, called `name`, has exactly this type.
+/// Requires this type of operand i, called `name`.
 void require_type(const InferContext& context, std::size_t i, std::string_view name, const TensorType& type);
-/// The attribute `stream` is not empty.
+/// Requires a stream attribute that is not empty.
 void require_stream(const InferContext& context);
 
 }  // namespace rewire::ir

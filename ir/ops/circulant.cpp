@@ -107,7 +107,7 @@ std::vector<TensorType> infer_circulant_matmul_grad(const InferContext& context)
   }
   if (lags < 1) user_error("lags must be 1 or more, not {}", lags);
   if (x.shape.back() % lags != 0 || g.shape.back() % lags != 0) {
-    user_error("last axes of {} and {} are no slices of {} lags", x.shape.back(), g.shape.back(), lags);
+    user_error("last axes of {} and {} are not multiples of {} lags", x.shape.back(), g.shape.back(), lags);
   }
   check_lowering(context, lags);
   return {{x.dtype, {g.shape.back() / lags, x.shape.back() / lags, lags}}};

@@ -19,7 +19,7 @@ Plane plane(const Attributes& attributes, std::string_view name, std::int64_t le
   const Ints& values = attributes.get_ints(name);
   const auto fits = [&](std::int64_t value) { return value >= least && value <= kLargestExtent; };
   if (values.size() != 2 || !fits(values[0]) || !fits(values[1]))
-    user_error("{} must be [height, width], each {} to {}", name, least, kLargestExtent);
+    user_error("{} must be [height, width], both from {} to {}", name, least, kLargestExtent);
   return {values[0], values[1]};
 }
 
@@ -59,14 +59,14 @@ void set_weight(ConvShape& shape, const Shape& weight) {
   shape.outputs = weight[0];
   shape.kernel = {weight[2], weight[3]};
   if (shape.outputs % shape.groups != 0 || shape.inputs != weight[1] * shape.groups) {
-    user_error("{} groups of {} channels and {} outputs do not make a weight [{}, {}, …]", shape.groups,
+    user_error("{} groups of {} channels and {} outputs do not fit a weight [{}, {}, …]", shape.groups,
                shape.inputs, shape.outputs, weight[0], weight[1]);
   }
 }
 
 void check_output(const ConvShape& shape, const Map& output) {
   if (output.batch != shape.batch || output.channels != shape.outputs || output.extent != shape.out) {
-    user_error("the gradient is of {} maps of {} x {} x {}, but the result has {} of {} x {} x {}",
+    user_error("the gradient has {} maps of {} x {} x {}, but the result has {} of {} x {} x {}",
                output.batch, output.channels, output.extent.height, output.extent.width, shape.batch,
                shape.outputs, shape.out.height, shape.out.width);
   }

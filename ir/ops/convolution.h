@@ -1,5 +1,5 @@
-// The three products of a convolution: conv2d and its gradients. What their attributes and operands come to is one
-// ConvShape, which shape rules, evaluator, libraries and the count of multiply-adds read.
+// The shape of a convolution, conv2d or one of its two gradients. Shape rules, evaluator, libraries and the
+// count of multiply-adds read it.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace rewire::ir {
 
-/// y [batch, outputs, out height, out width] = x [batch, inputs, height, width] * w [outputs, inputs / groups, kernel
-/// height, kernel width], a cross-correlation as PyTorch's conv2d; extents of space are (height, width).
+/// y [batch, outputs, out height, out width] = x [batch, inputs, height, width] * w [outputs, inputs /
+/// groups, kernel height, kernel width], a cross-correlation as in PyTorch's conv2d.
 struct ConvShape {
   struct Plane {
     std::int64_t height = 1, width = 1;
@@ -24,16 +24,16 @@ struct ConvShape {
   Shape input(bool channels_last) const;
   Shape output(bool channels_last) const;
   Shape weight() const { return {outputs, inputs / groups, kernel.height, kernel.width}; }
-  /// Those that padding takes part in are counted: what libraries do, and papers print.
+  /// Returns the multiply-adds, including those on padding, as libraries do and papers print.
   double multiply_adds() const;
 };
 
 bool is_convolution(Opcode code);
-/// Whether the op's maps are [batch, height, width, channels]; its weights stay as they are.
+/// Returns whether the op's maps are [batch, height, width, channels]. Its weights keep their layout.
 bool is_channels_last(const Attributes& attributes);
 
-/// Of conv2d, conv2d_input_grad or conv2d_weight_grad on operands of these shapes. UserError where they do not go
-/// together.
+/// Returns the shape of conv2d, conv2d_input_grad or conv2d_weight_grad on operands of these shapes. Throws
+/// UserError if they do not fit.
 ConvShape conv_shape(Opcode code, const Attributes& attributes, const Shape& first, const Shape& second);
 
 }  // namespace rewire::ir

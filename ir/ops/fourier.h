@@ -1,5 +1,5 @@
-// How a Fourier transform of real rows is computed. The op's own layout keeps real and imaginary parts apart,
-// [2, bins]; a device's library has them side by side, [bins, 2].
+// Ways to compute a Fourier transform of real rows. The op's layout separates real and imaginary parts,
+// [2, bins]; a device's library interleaves them, [bins, 2].
 #pragma once
 
 #include <compare>
@@ -9,7 +9,7 @@
 
 namespace rewire::ir {
 
-/// Rows that are transformed at once: rfft of rows of `length`, or irfft to such rows.
+/// Rows that are transformed together: rfft of rows of `length`, or irfft to such rows.
 struct FourierRows {
   std::int64_t rows = 0, length = 0;
   bool inverse = false;
@@ -18,12 +18,12 @@ struct FourierRows {
 };
 
 enum class FourierWay : std::uint8_t {
-  op,       // as it is: rfft, irfft
+  op,       // unchanged: rfft, irfft
   product,  // a matrix product with constants
   pairs,    // rfft_pairs, irfft_pairs: a library that interleaves real and imaginary parts
 };
 
-/// The constants of a product have about length^2 values.
+/// The longest row for a product, whose constants have about length^2 values.
 inline constexpr std::int64_t kLongestFourierProduct = 1024;
 
 constexpr bool has_fourier_product(const FourierRows& rows) {

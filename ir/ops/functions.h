@@ -1,7 +1,7 @@
 // Declares every function that a row of the op table names. Shape rules and evaluators are defined in
 // ir/ops/<class>.cpp, gradients in ir/autodiff/, decompositions beside their composites' gradients.
-// `no_vjp`, `no_decompose` and `no_work` are the table's words for "none": table.cpp reads them as nullptr, and nothing
-// defines the functions of that name declared here.
+// `no_vjp`, `no_decompose` and `no_work` mean "none" in the table: table.cpp reads them as nullptr, and the
+// functions declared here under these names have no definition.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@
 namespace rewire::ir {
 
 #define REWIRE_OP(name, op_class, operands, results, typed, attributes, infer, evaluate, vjp, decompose, \
-                  tolerance, work, arithmetic, plugins)                                                  \
+                  tolerance, work, arithmetic, plugins, doc)                                             \
   std::vector<TensorType> infer(const InferContext& context);                                            \
   void evaluate(EvalContext& context);                                                                   \
   void vjp(VjpContext& context);                                                                         \

@@ -101,7 +101,7 @@ std::vector<TensorType> operand_types(const Function& function, const Op& op) {
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
     const std::int32_t id = op.operands[i].id;
     if (id < 0 || static_cast<std::size_t>(id) >= function.types.size()) {
-      user_error("{}: operand {} is no value of function '{}'", describe(op), i, function.name);
+      user_error("{}: operand {} is not a value of function '{}'", describe(op), i, function.name);
     }
     types.push_back(function.types[static_cast<std::size_t>(id)]);
   }

@@ -82,7 +82,7 @@ std::vector<TensorType> infer_isfinite(const InferContext& context) {
 
 std::vector<TensorType> infer_cast(const InferContext& context) {
   if (context.requested->shape != context.operand(0).shape) {
-    user_error("a cast keeps the shape; {} was asked for", to_string(*context.requested));
+    user_error("a cast keeps the shape; {} was requested", to_string(*context.requested));
   }
   return {*context.requested};
 }

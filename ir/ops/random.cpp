@@ -12,7 +12,7 @@ std::vector<TensorType> infer_random(const InferContext& context) {
   require_type(context, 1, "the step (operand 1)", {DType::i64, {}});
   require_stream(context);
   if (!is_float(context.requested->dtype)) {
-    user_error("draws are of a float dtype; {} was asked for", to_string(*context.requested));
+    user_error("draws have a float dtype; {} was requested", to_string(*context.requested));
   }
   return {*context.requested};
 }

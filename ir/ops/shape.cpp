@@ -17,7 +17,7 @@ constexpr std::int64_t kMaxPadding = std::int64_t{1} << 40;
 
 void require_kept_dtype(const InferContext& context) {
   if (context.requested->dtype != context.operand(0).dtype) {
-    user_error("the dtype stays; {} was asked for", to_string(*context.requested));
+    user_error("the result must keep the dtype; {} was requested", to_string(*context.requested));
   }
 }
 
@@ -76,7 +76,7 @@ std::vector<TensorType> infer_broadcast(const InferContext& context) {
   const Shape& from = context.operand(0).shape;
   const Shape& to = context.requested->shape;
   if (from.size() != to.size()) {
-    user_error("broadcast keeps the rank (reshape first); {} was asked for", to_string(*context.requested));
+    user_error("broadcast keeps the rank (reshape first); {} was requested", to_string(*context.requested));
   }
   for (std::size_t i = 0; i < from.size(); ++i) {
     if (from[i] != to[i] && from[i] != 1) {
@@ -168,7 +168,8 @@ std::vector<TensorType> infer_concat(const InferContext& context) {
     if (part.dtype != type.dtype) user_error("operand dtypes differ (cast one)");
     if (part.rank() != type.rank()) user_error("operand {} has another rank than operand 0", i);
     const std::int64_t extent = std::exchange(part.shape[axis], type.shape[axis]);
-    if (part.shape != type.shape) user_error("operand {} differs from operand 0 beside axis {}", i, axis);
+    if (part.shape != type.shape)
+      user_error("operand {} differs from operand 0 in more than axis {}", i, axis);
     type.shape[axis] += extent;
   }
   return {type};
@@ -191,7 +192,7 @@ void eval_concat(EvalContext& context) {
 
 std::vector<TensorType> infer_iota(const InferContext& context) {
   const TensorType& type = *context.requested;
-  if (type.dtype == DType::i1) user_error("iota counts; i1 was asked for");
+  if (type.dtype == DType::i1) user_error("iota has no i1 form; request an integer or float dtype");
   normal_axis(context.attributes.get_int("axis"), type.rank());
   return {type};
 }

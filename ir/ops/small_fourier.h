@@ -1,6 +1,6 @@
-// The Fourier transform of R = 1, 2, 4 or 8 points over the parts of a slice, as sums of ops: a slice of n =
-// R m elements is R parts of m, and bin k of it is the sum over u of part u times w^u, w = exp(-2 pi i k /
-// R). Of the bins of real parts the first R / 2 + 1 tell all.
+// The Fourier transform of R = 1, 2, 4 or 8 points over the parts of a slice, as sums of ops. A slice of n =
+// R m elements has R parts of m. Its bin k is the sum over u of part u times w^u, w = exp(-2 pi i k / R).
+// For real parts the first R / 2 + 1 bins determine all.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace rewire::ir {
 
-/// A complex value; im is invalid where it is zero.
+/// A complex value; `im` is invalid if it is zero.
 struct ComplexValue {
   Value re, im;
 };
@@ -17,9 +17,9 @@ struct ComplexValue {
 /// Bins 0 to R / 2 of parts of one shape; bins 0 and R / 2 are real.
 using Bins = std::vector<ComplexValue>;
 
-/// The bins of R real parts, R a power of two.
+/// Returns the bins of R real parts, R a power of two.
 Bins emit_bins(Builder& builder, const std::vector<Value>& parts);
-/// R times the parts of which these are the bins.
+/// Returns R times the parts that have these bins.
 std::vector<Value> emit_parts(Builder& builder, const Bins& bins);
 
 }  // namespace rewire::ir

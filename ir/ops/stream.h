@@ -1,4 +1,4 @@
-// The Philox stream of an op that draws: seed and step are operands, the stream's name is an attribute.
+// The Philox stream of a random op: seed and step are operands, the stream's name is an attribute.
 #pragma once
 
 #include "ir/ops/op_info.h"
@@ -6,7 +6,8 @@
 
 namespace rewire::ir {
 
-/// The bits of an i64; of the largest, which is no double, 2^63 stands for it (ir::round_to).
+/// Returns the bits of an i64. The double 2^63 represents the largest i64, which is not a double
+/// (ir::round_to).
 inline std::uint64_t word_of(double value) {
   const double within = round_to(DType::i64, value);
   return within >= 0x1p63 ? std::uint64_t{0x7fffffffffffffff}

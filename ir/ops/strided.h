@@ -1,4 +1,4 @@
-// Walks a row-major index space and, beside it, a linear offset with strides of its own: the one loop behind
+// Walks a row-major index space together with a linear offset of its own strides. It is the one loop of
 // broadcast, transpose, slice, pad and the reductions.
 #pragma once
 

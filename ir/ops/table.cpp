@@ -14,7 +14,7 @@ int parse_count(std::string_view text) {
   int count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   if (error != std::errc() || end != text.data() + text.size()) {
-    internal_error("op table: '{}' is no operand count", text);
+    internal_error("op table: '{}' is not an operand count", text);
   }
   return count;
 }
@@ -88,7 +88,7 @@ std::vector<AttributeSpec> parse_attributes(std::string_view spec) {
 OpInfo make_row(Opcode code, OpClass op_class, std::string_view operands, int results, bool typed,
                 std::string_view attributes, InferFunction infer, EvalFunction evaluate, VjpFunction vjp,
                 DecomposeFunction decompose, double tolerance, WorkFunction work, Arithmetic arithmetic,
-                bool open_to_plugins) {
+                bool open_to_plugins, std::string_view doc) {
   OpInfo info;
   info.code = code;
   info.name = opcode_name(code);
@@ -103,6 +103,7 @@ OpInfo make_row(Opcode code, OpClass op_class, std::string_view operands, int re
   info.work = work;
   info.arithmetic = arithmetic;
   info.open_to_plugins = open_to_plugins;
+  info.doc = doc;
   parse_operands(operands, info);
   info.attributes = parse_attributes(attributes);
   return info;
@@ -119,9 +120,10 @@ std::vector<OpInfo> make_table() {
 #define no_decompose nullptr
 #define no_work nullptr
 #define REWIRE_OP(name, op_class, operands, results, typed, attributes, infer, evaluate, vjp, decompose, \
-                  tolerance, work, arithmetic, plugins)                                                  \
+                  tolerance, work, arithmetic, plugins, doc)                                             \
   table.push_back(make_row(Opcode::name, OpClass::op_class, operands, results, typed, attributes, infer, \
-                           evaluate, vjp, decompose, tolerance, work, Arithmetic::arithmetic, plugins));
+                           evaluate, vjp, decompose, tolerance, work, Arithmetic::arithmetic, plugins,   \
+                           doc));
 #include "ir/ops/ops.def"
 #undef REWIRE_OP
 #undef no_vjp

@@ -1,5 +1,5 @@
-// What the ops over windows of maps [batch, channels, height, width] are made of, for their decompositions and
-// their VJPs. Rows and columns are taken one after the other: kh + kw slices a map instead of kh kw.
+// Parts of the ops over windows of maps [batch, channels, height, width], for their decompositions and VJPs.
+// Rows and columns are taken one after the other: kh + kw slices a map instead of kh kw.
 #pragma once
 
 #include <array>
@@ -12,30 +12,33 @@
 
 namespace rewire::ir {
 
-/// The windows along one axis of padded maps: window i has the elements i stride + j, for j from 0 up to kernel.
+/// The windows along one axis of padded maps. Window i has the elements i stride + j, 0 <= j < kernel.
 struct WindowAxis {
   std::size_t axis = 0;
   std::int64_t kernel = 1, stride = 1;
-  std::int64_t padding = 0;  // elements before and behind the axis
-  std::int64_t extent = 0;   // of the axis, padded
-  std::int64_t count = 0;    // of windows
+  std::int64_t padding = 0;  // elements before and after the axis
+  std::int64_t extent = 0;   // extent of the padded axis
+  std::int64_t count = 0;    // number of windows
 };
 
-/// Rows (axis 2), then columns (axis 3), by the attributes kernel, strides and padding, which are checked.
+/// Returns rows (axis 2), then columns (axis 3), by the checked attributes kernel, strides and padding.
 std::array<WindowAxis, 2> window_axes(const Attributes& attributes, const Shape& maps);
 
-/// x with `value` around each map; x itself where there is no padding.
+/// Returns x with `value` around each map; x itself without padding.
 Value pad_maps(Builder& builder, Value x, const std::array<WindowAxis, 2>& axes, double value);
-/// The maps without their padding: the adjoint of pad_maps.
+/// Returns the maps without their padding: the adjoint of pad_maps.
 Value crop_maps(Builder& builder, Value padded, const std::array<WindowAxis, 2>& axes);
 
-/// `kernel` slices of padded maps, of extent `count` along the axis: slice j has element j of each window.
+/// Returns `kernel` slices of padded maps, of extent `count` along the axis. Slice j has element j of each
+/// window.
 std::vector<Value> window_slices(Builder& builder, Value padded, const WindowAxis& windows);
-/// The adjoint: adds element i of piece j at i stride + j, of extent `extent` along the axis.
+/// The adjoint of window_slices: adds element i of piece j at i stride + j, of extent `extent` along the
+/// axis.
 Value add_windows(Builder& builder, std::span<const Value> pieces, const WindowAxis& windows);
 
-/// Bilinear interpolation along one axis as a constant matrix [out, in] of this dtype: output o reads the input at
-/// s = (o + 1/2) in / out - 1/2, kept within [0, in - 1], by weights 1 - |s - i| of the two inputs i beside it.
+/// Returns bilinear interpolation along one axis as a constant matrix [out, in] of this dtype. Output o
+/// reads the input at s = (o + 1/2) in / out - 1/2, clamped to [0, in - 1], with weights 1 - |s - i| of the
+/// two nearest inputs i.
 Value bilinear_matrix(Builder& builder, DType dtype, std::int64_t in, std::int64_t out);
 
 }  // namespace rewire::ir

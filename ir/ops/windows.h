@@ -1,4 +1,4 @@
-// The attributes of the ops over windows, and where bilinear interpolation reads.
+// The attributes of the ops over windows, and the sampling points of bilinear interpolation.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,16 @@
 
 namespace rewire::ir {
 
-/// The attribute padding; [] is [0, 0].
+/// Returns the attribute padding; [] is [0, 0].
 Ints window_padding(const Attributes& attributes);
 
-/// Between which inputs an output of bilinear interpolation lies, and how far: first and second share it by
-/// 1 - share and share.
+/// The two inputs of an output of bilinear interpolation, with weights 1 - share (first) and share (second).
 struct BilinearSource {
   std::int64_t first = 0, second = 0;
   double share = 0;
 };
-/// Of output o, pixels as squares (PyTorch's align_corners=False): s = (o + 1/2) in / out - 1/2 within [0, in - 1].
+/// Returns the source of output o, with pixels as squares (PyTorch's align_corners=False): s = (o + 1/2) in
+/// / out - 1/2, clamped to [0, in - 1].
 BilinearSource bilinear_source(std::int64_t o, std::int64_t in, std::int64_t out);
 
 }  // namespace rewire::ir

@@ -1,5 +1,5 @@
-// What an op computes beside the memory it moves: what decides between computing again and storing, what a
-// dump prints of a call, and what papers print as a model's cost. How much each op does is its row's to say.
+// The arithmetic of an op, beside its memory traffic. It decides between recomputing and storing, and
+// appears in a dump's calls and as a model's cost in papers. Each op's row has the numbers.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@ namespace rewire::ir {
 
 Work op_work(const Function& function, const Op& op);
 
-/// Floating-point operations an element of the first result, roughly, as a vectorised kernel does them: 0 for
-/// what only moves elements along, 1 for add, 20 for exp.
+/// Returns floating-point operations per element of the first result, roughly, as a vectorised kernel does
+/// them: 0 for ops that only move elements, 1 for add, 20 for exp.
 std::int64_t flops_per_element(const Function& function, const Op& op);
 
-/// Multiply-adds of a function as papers count them ("FLOPs", GMACs): those of matrix products, of the two
-/// products of attention, and of circulant products by transforms; nothing else.
+/// Returns a function's multiply-adds as papers count them ("FLOPs", GMACs): only matrix products, the two
+/// products of attention, and circulant products by transforms.
 double multiply_adds(const Function& function);
 
 }  // namespace rewire::ir

@@ -1,4 +1,4 @@
-// The rows of canonicalise's table and what their matchers see.
+// The rows of canonicalise's table and the input of their matchers.
 #pragma once
 
 #include <initializer_list>
@@ -10,7 +10,7 @@
 
 namespace rewire::ir {
 
-/// The op a rule looks at, and what is behind its operands. Emitting invalidates every `const Op*` and
+/// The op that a rule examines, and access to its operands' ops. Emitting invalidates every `const Op*` and
 /// reference into types, so a rule reads first and emits last.
 class Match {
  public:
@@ -25,18 +25,19 @@ class Match {
   const Shape& shape(Value value) const { return type(value).shape; }
   Builder& build() const { return body_.builder(); }
 
-  /// The op that defines `value`, if it is a `code`; nullptr otherwise.
+  /// Returns the op that defines `value` if it is a `code`, else nullptr.
   const Op* as(Value value, Opcode code) const;
-  /// The first operand of the op that defines `value`, if that is a `code`: what -x, |x|, cast(x) are of.
+  /// Returns the first operand of the op that defines `value` if that is a `code`: the x of -x, |x| or
+  /// cast(x).
   Value inside(Value value, Opcode code) const;
   bool is_constant(Value value) const;
-  /// The number that a constant is everywhere.
+  /// Returns the number of a constant whose elements are all equal.
   std::optional<double> splat(Value value) const;
   bool is(Value value, double number) const { return splat(value) == number; }
 
-  /// The same op, or `code`, with the same attributes on other operands.
+  /// Emits the op, or `code`, with the same attributes on other operands.
   Value emit(Opcode code, std::initializer_list<Value> operands) const;
-  /// A constant of the result's type, or of that of `like`.
+  /// Returns a constant of the result's type, or of the type of `like`.
   Value constant(double value) const;
   Value constant_like(Value like, double value) const;
 
@@ -45,19 +46,19 @@ class Match {
 };
 
 struct Rule {
-  std::string_view name;               // also that of its golden in tests/ir_passes/canonicalise/
-  std::vector<Opcode> roots;           // the ops it may rewrite
-  Value (*apply)(const Match& match);  // what stands for the op's one result; invalid: no match
+  std::string_view name;               // also the name of its golden in tests/ir_passes/canonicalise/
+  std::vector<Opcode> roots;           // the ops that it may rewrite
+  Value (*apply)(const Match& match);  // the value that replaces the op's one result; invalid: no match
 };
 
 std::vector<Rule> pointwise_rules();
 std::vector<Rule> shape_rules();
 std::vector<Rule> reduce_rules();
 
-/// The whole table.
+/// Returns all rules.
 const std::vector<Rule>& canonicalise_rules();
 
-/// Applies `rules` until none fires.
+/// Applies `rules` until none matches.
 void apply_rules(Module& module, Function& function, const std::vector<Rule>& rules);
 
 }  // namespace rewire::ir

@@ -1,9 +1,9 @@
-// op(constants) = constant, computed by the evaluator, in double precision and without rounding to the dtype
-// in between, so that the oracle gives the same before and after.
+// Computes op(constants) = constant by the evaluator, in double precision and without intermediate rounding
+// to the dtype. So the evaluator gives the same results before and after.
 //
-// A pointwise op on constants that are one number everywhere is such a constant again, of any size. Other
-// results are folded up to kMaxFoldedElements elements, since they are spelled out in the IR. Results that
-// their dtype does not hold (an i32 of 2^31) stay to be computed at run time.
+// A pointwise op on splat constants (all elements equal) becomes a splat constant of any size. Other results
+// are folded up to kMaxFoldedElements elements, because the IR spells them out. Results that their dtype
+// does not hold (an i32 of 2^31) are left to run time.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// An op whose results nothing reads, and which has no effect, is dropped: an effect is an op without results
-// (update). Parameters stay, used or not (Module::drop_unused_parameters drops them). The table of values is
-// compacted: ids are those of definition order, as the text form numbers them.
+// Drops ops without effect whose results nobody reads. An op without results (update) is an effect.
+// Parameters stay, used or not (Module::drop_unused_parameters drops them). Value ids are renumbered in
+// definition order, as in the text form.
 #pragma once
 
 #include "ir/passes/pass.h"

@@ -1,8 +1,8 @@
-// composite(x, …) = its decomposition in smaller ops, by the `decompose` column of the op table: layer_norm,
-// softmax, gelu, dropout, cross_entropy, …, and residual = the sum of its terms. So that a join fuses with
-// its norm, and a row's statistics are computed once for forward and backward. Runs after autodiff, whose
-// rules for composites are better than what their parts would give. Ops without a decomposition (attention)
-// stay whole for the tile level.
+// Replaces composite(x, …) by smaller ops, by the op table's column `decompose`: layer_norm, softmax, gelu,
+// dropout, cross_entropy, …, and residual by the sum of its terms. So a join fuses with its norm, and
+// forward and backward compute a row's statistics once. It runs after autodiff, because the gradient rules
+// of composites are better than those of their parts. Ops without a decomposition (attention) stay whole for
+// the tile level.
 #pragma once
 
 #include "ir/passes/pass.h"

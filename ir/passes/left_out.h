@@ -1,5 +1,5 @@
-// Passes that a pipeline leaves out, by name. None of them may change what is computed: the tests leave out
-// one after the other, and so finds out who blames a pass.
+// Passes that a pipeline leaves out, by name. No pass may change results, so leaving them out one by one
+// finds a faulty pass; the tests do so.
 #pragma once
 
 #include <set>

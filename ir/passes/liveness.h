@@ -1,4 +1,4 @@
-// When values live and what they weigh, as the passes see it before codegen: the basis of recompute.
+// Lifetimes and sizes of values, as the passes see them before codegen. Recompute is based on them.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,17 @@ class Liveness {
  public:
   explicit Liveness(const Function& function);
 
-  /// A value with memory of its own, or the one that this value is a view of.
+  /// Returns the value with memory of its own that this value is, or is a view of.
   Value storage(Value value) const { return storage_[index(value)]; }
-  /// Bytes that a value holds by itself: none for arguments, parameters, constants and views.
+  /// Returns the bytes that a value itself occupies: 0 for arguments, parameters, constants and views.
   std::int64_t bytes(Value value) const { return bytes_[index(value)]; }
-  /// Body index of the op that defines the value, -1 for an argument.
+  /// Returns the body index of the op that defines the value; -1 for an argument.
   std::int32_t definition(Value value) const { return definitions_[index(value)]; }
-  /// Body index of the last op that reads the value or a view of it; the body's size for a function's result.
+  /// Returns the body index of the last op that reads the value or a view of it; the body's size for a
+  /// result of the function.
   std::int32_t last_use(Value value) const { return last_uses_[index(storage(value))]; }
 
-  /// The op during which most bytes live, and how many; {-1, 0} if none do.
+  /// The op during which most bytes are live, and their number; {-1, 0} if none are.
   struct Peak {
     std::int32_t op = -1;
     std::int64_t bytes = 0;
@@ -37,7 +38,7 @@ class Liveness {
   std::vector<std::int32_t> definitions_, last_uses_;
 };
 
-/// Whether the op only looks at its operand's memory in another way.
+/// Returns whether the op is another view of its operand's memory.
 bool is_view(Opcode code);
 
 }  // namespace rewire::ir

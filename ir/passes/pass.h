@@ -1,5 +1,5 @@
-// What a pass is: a function over the module. One .h/.cpp pair a pass, its rewrite equations in the header
-// comment. The pipeline (ir/passes/pipeline.cpp) is the one place that says which run, and in what order.
+// A pass is a function over the module, in one .h/.cpp pair with its rewrite equations in the header
+// comment. Only the pipeline (ir/passes/pipeline.cpp) decides which passes run, and in what order.
 #pragma once
 
 #include <chrono>
@@ -21,26 +21,26 @@ struct PassTime {
   std::chrono::duration<double> seconds{};
 };
 
-/// What a backend pays for having a value again (recompute.h). The defaults are a CPU's, about 5 of whose
-/// flops take as long as a byte.
+/// A backend's cost of recomputing a value (recompute.h). The defaults suit a CPU, where about 5 flops take
+/// as long as a byte.
 struct RecomputeCost {
-  std::int64_t flops_per_byte = 8;  // that take as long as moving one byte
+  std::int64_t flops_per_byte = 8;  // flops that take as long as moving one byte
   std::int64_t worth = 2;           // bytes of traffic that one byte less at the peak is worth
-  bool takes_best_chain = false;    // of two that are worth it; false: the one that holds least
+  bool takes_best_chain = false;    // take the best worthwhile chain; false: the one that holds least
 };
 
 struct PassContext {
-  bool training = false;       // what is_training folds to
-  Chooser* chooser = nullptr;  // answers what timing decides; nullptr: the cost model's favourites
-  /// How a backend computes these transforms; without it they stay ops.
+  bool training = false;       // the value of is_training
+  Chooser* chooser = nullptr;  // answers choices by timing; nullptr: the cost model's favourites
+  /// Returns how a backend computes these transforms; if empty they stay ops.
   std::function<FourierWay(const FourierRows&)> fourier;
   RecomputeCost recompute;
   std::vector<std::string>
       blocks;        // places of the network's blocks (recompute_blocks.h); run_pipeline fills it
   LeftOut left_out;  // passes that are not run; UserError for one that is needed
-  /// Called with the pass name and the printed module after each pass that changed it (--print-after-all).
+  /// Receives the pass name and the printed module after each pass that changed it (--print-after-all).
   std::function<void(std::string_view pass, const std::string& text)> on_change;
-  /// --time-passes: filled in order.
+  /// Times for --time-passes, in order.
   std::vector<PassTime> times;
 };
 
@@ -48,13 +48,13 @@ using PassFunction = void (*)(Module&, PassContext&);
 
 struct PassInfo {
   std::string_view name;
-  std::string_view needed;  // why it cannot be left out; "": it can
+  std::string_view needed;  // the reason why it cannot be left out; "": it can
 };
-/// The passes that run_pipeline runs, each once, in order of their first run.
+/// Returns the passes of run_pipeline, each once, in order of their first run.
 std::vector<PassInfo> passes();
 
-/// The forward-to-step simplifications, in their order; see pipeline.cpp. Verifies after each pass in debug
-/// builds.
+/// Runs the simplifications of a step's program in order; see pipeline.cpp. Verifies after each pass in
+/// debug builds.
 void run_pipeline(Module& module, PassContext& context);
 
 }  // namespace rewire::ir

@@ -44,7 +44,7 @@ bool BodyRewriter::run(const Visit& visit) {
     if (replacement) {
       changed = true;
       if (replacement->size() != op.results.size()) {
-        internal_error("a rewrite of {} gives {} values for {} results", opcode_name(op.code),
+        internal_error("a rewrite of {} returned {} values for {} results", opcode_name(op.code),
                        replacement->size(), op.results.size());
       }
       for (std::size_t i = 0; i < op.results.size(); ++i) renamed.set(op.results[i], (*replacement)[i]);

@@ -1,7 +1,8 @@
-// is_training = true | false, so that dropout and its like fold away in programs that don't train.
+// Sets is_training to true or false, so that dropout and similar ops fold away in programs that do not
+// train.
 //
-// A function trains if the module attribute "training" (function names joined by '+') lists it; without that
-// attribute, if PassContext::training says so.
+// A function trains if the module attribute "training" (function names joined by '+') lists it. Without that
+// attribute PassContext::training decides.
 #pragma once
 
 #include "ir/passes/pass.h"

@@ -1,14 +1,13 @@
-// f(x, y) that is read in parts alone is computed in parts, so that it stands in the kernels of its readers
-// and in no memory:
+// Computes f(x, y) in parts if it is only read in parts. So each part is computed in its reader's kernel and
+// needs no memory:
 //
 //   slice_u(f(x, y))          = f(slice_u(x), slice_u(y))
 //   slice_u(reshape(f(x, y))) = f(slice_u(reshape(x)), slice_u(reshape(y)))
 //
-// where slice_u takes some of one axis and all of the others, f is pointwise, and nothing else reads f(x, y)
-// than slices (of one reshape), which have nothing in common. The same for a chain of such ops, each of which
-// is read by the chain alone. As much is computed as before, in as many more ops as there are parts: no more
-// than kMostOps of them. It runs last: a value that is cloned for its readers in backward is read by those
-// alone only then.
+// slice_u takes a part of one axis and all of the others, and f is pointwise. Only slices (of one reshape)
+// read f(x, y), and they do not overlap. The same holds for a chain of such ops, each of which only the
+// chain reads. The arithmetic stays the same; the ops multiply by the number of parts, up to kMostOps. It
+// runs last, because only then each value that is cloned for readers in backward has no other readers.
 #pragma once
 
 #include <cstddef>

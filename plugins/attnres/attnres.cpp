@@ -15,7 +15,8 @@ using namespace rewire::plugin;
 constexpr double kEpsilon = 1e-6;
 
 constexpr rewire_parameter kParameters[] = {
-    int_parameter("block", "1", "how many joins are summed to one source; 1: the full form", at_least(1)),
+    int_parameter("block", "1", "number of joins whose outputs are summed into one source; 1: the full form",
+                  at_least(1)),
 };
 
 /// What is attended to, and 1 over its root mean square, which all joins share.

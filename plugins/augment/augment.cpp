@@ -15,19 +15,22 @@ using namespace rewire::plugin;
 constexpr double kInitStd = 0.02, kInitCut = 2;
 
 constexpr rewire_parameter kParameters[] = {
-    int_parameter("paths", "2", "how many learned shortcuts run past each branch; 0: the plain join",
+    int_parameter("paths", "2", "number of learned shortcuts beside each branch; 0: the plain join",
                   at_least(0)),
-    int_parameter("blocks", "4", "blocks of a circulant matrix along each side; must divide the width",
+    int_parameter("blocks", "4",
+                  "number of blocks of a circulant matrix along each side; a divisor of the width",
                   at_least(1)),
     enum_parameter("order", "circ_act", "circ_act|act_circ|act|circ",
-                   "the projection, then gelu; gelu, then the projection; gelu alone; the projection alone"),
+                   "order of projection and gelu; circ_act: projection, then gelu; act_circ: gelu, then "
+                   "projection; act: gelu alone; circ: projection alone"),
     enum_parameter("projection", "circulant", "circulant|dense",
-                   "block-circulant matrices, or full ones: blocks and circulant are not used"),
+                   "matrices of the projection; circulant: block-circulant; dense: full, which ignores "
+                   "blocks and circulant"),
     enum_parameter("input", "norm", "norm|stream",
-                   "what the paths read: what the branch reads, or the stream"),
-    enum_parameter(
-        "circulant", "conv", "conv|corr",
-        "a circulant's entry of input s and output r: lag r - s (convolution) or s - r (correlation)"),
+                   "input of the shortcuts; norm: what the branch reads; stream: the stream"),
+    enum_parameter("circulant", "conv", "conv|corr",
+                   "lag of a circulant's entry for input s and output r; conv: r - s, a convolution; corr: s "
+                   "- r, a correlation"),
 };
 
 /// How a join's channels are made the last axis, and back.
@@ -109,7 +112,7 @@ void rewrite(const Rewrite& call) {
     const Value input = call.get_text("input") == "norm" ? join.input : join.stream;
     if (input.shape() != join.stream.shape()) {
       throw Error("the branch of " + join.name +
-                  " reads another shape than the stream's: leave it out, or input=stream");
+                  " reads another shape than the stream: leave it out, or set input=stream");
     }
     const ChannelsLast order(join);
     const Value u = order.changes() ? transpose(input, order.there) : input;
@@ -121,4 +124,4 @@ void rewrite(const Rewrite& call) {
 
 }  // namespace
 
-REWIRE_PLUGIN("augment", "1.0.0", "runs learned shortcuts past every branch", kParameters, rewrite)
+REWIRE_PLUGIN("augment", "1.0.0", "adds learned shortcuts parallel to every branch", kParameters, rewrite)

@@ -16,19 +16,19 @@ using namespace rewire::plugin;
 constexpr double kZeroInitBelow = 0.7;
 
 constexpr rewire_parameter kParameters[] = {
-    float_parameter("alpha_min", "0.6", "the last and smallest factor of the shortcut", between(0, 1)),
-    enum_parameter(
-        "schedule", "endpoint", "endpoint|paper_literal|per_block|constant",
-        "alpha at join l of L: evenly from 1 to alpha_min; 1-(1-alpha_min)l/L; evenly, one a block; "
-        "alpha_min everywhere"),
-    bool_parameter("learnable", "false", "train every alpha, from 1 on; alpha_min and schedule are not used"),
-    bool_parameter("decay_alpha", "true", "a trained alpha takes part in weight decay"),
+    float_parameter("alpha_min", "0.6", "smallest factor of the shortcut, at the last join", between(0, 1)),
+    enum_parameter("schedule", "endpoint", "endpoint|paper_literal|per_block|constant",
+                   "factor at join l of L; endpoint: evenly from 1 to alpha_min; paper_literal: 1 - (1 - "
+                   "alpha_min) l/L; per_block: evenly, one factor a block; constant: alpha_min everywhere"),
+    bool_parameter("learnable", "false",
+                   "train every factor, starting from 1; alpha_min and schedule are not used"),
+    bool_parameter("decay_alpha", "true", "apply weight decay to trained factors"),
     enum_parameter("variant", "shortcut", "shortcut|both|branch",
-                   "what is scaled; both and branch: by sqrt(1/2), alpha_min and schedule are not used"),
-    enum_parameter(
-        "zero_init", "auto", "auto|on|off",
-        "start each branch's last layer at zero; auto: if variant=shortcut, alphas are not learnable "
-        "and alpha_min <= 0.7"),
+                   "scaled terms of the join; shortcut: the shortcut, by the factor; both, branch: by "
+                   "sqrt(1/2), and alpha_min and schedule are not used"),
+    enum_parameter("zero_init", "auto", "auto|on|off",
+                   "start each branch's last layer at zero; on, off; auto: if variant=shortcut, factors are "
+                   "not learnable and alpha_min <= 0.7"),
 };
 
 /// (1 - low) spread evenly over `count` places, both ends included: 1 at place 0, low at the last.
@@ -65,12 +65,12 @@ void rewrite(const Rewrite& call) {
   const std::string variant = call.get_text("variant");
   const bool learnable = call.get_bool("learnable");
   if (learnable && variant != "shortcut") {
-    throw Error("learnable goes with variant=shortcut: the factors of variant=" + variant + " are fixed");
+    throw Error("learnable needs variant=shortcut: the factors of variant=" + variant + " are fixed");
   }
   for (const Join& join : call.joins()) {
     if (call.get_text("zero_init") == "on" && last_layer(join).empty()) {
       throw Error(join.name +
-                  " has no last layer that zero_init=on could start at zero: use zero_init=auto or off, or "
+                  " has no last layer that zero_init=on could set to zero: use zero_init=auto or off, or "
                   "choose other joins by sites= or layers=");
     }
     if (variant == "shortcut") {
@@ -95,7 +95,7 @@ void initialise(const Initialise& call) {
     const std::vector<Weight> weights = last_layer(join);
     if (weights.empty()) {
       call.log(REWIRE_LOG_WARNING,
-               join.name + " has no last layer to start at zero: its weights stay as they are");
+               join.name + " has no last layer to start at zero: its weights are unchanged");
     }
     for (const Weight& weight : weights) call.write(weight, std::vector<double>(weight.elements(), 0.0));
   }
@@ -103,5 +103,5 @@ void initialise(const Initialise& call) {
 
 }  // namespace
 
-REWIRE_PLUGIN("decay", "1.0.0", "fades the stream at every join, more the deeper it is", kParameters, rewrite,
-              initialise)
+REWIRE_PLUGIN("decay", "1.0.0", "scales the shortcut down at every join, more in deeper blocks", kParameters,
+              rewrite, initialise)

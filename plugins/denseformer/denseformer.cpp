@@ -14,9 +14,9 @@ namespace {
 using namespace rewire::plugin;
 
 constexpr rewire_parameter kParameters[] = {
-    int_parameter("dilation", "1", "k: the average of block i reads blocks i, i - k, i - 2k, ...",
+    int_parameter("dilation", "1", "k: the average after block i reads blocks i, i - k, i - 2k, ...",
                   at_least(1)),
-    int_parameter("period", "1", "p: averages stand behind blocks p, 2p, 3p, ...", at_least(1)),
+    int_parameter("period", "1", "p: averages come after blocks p, 2p, 3p, ...", at_least(1)),
 };
 
 /// The last join of each block.
@@ -53,11 +53,11 @@ void rewrite(const Rewrite& call) {
   }
   if (!averages) {
     throw Error("period=" + std::to_string(period) +
-                " is more than the blocks that it would count: use a smaller one");
+                " is more than the number of blocks that it counts: use a smaller one");
   }
 }
 
 }  // namespace
 
-REWIRE_PLUGIN("denseformer", "1.0.0", "averages what all blocks so far gave, behind every block", kParameters,
-              rewrite)
+REWIRE_PLUGIN("denseformer", "1.0.0", "averages the outputs of all blocks so far, after every block",
+              kParameters, rewrite)

@@ -17,9 +17,10 @@ constexpr double kChosen = 4, kUnmixed = -8;  // mhc's start: sigmoid(+-4), and 
 
 constexpr rewire_parameter kParameters[] = {
     enum_parameter("kind", "dynamic", "static|dynamic|mhc",
-                   "what weighs the lanes: weights alone; these and the lanes; the lanes, by Sinkhorn"),
-    int_parameter("lanes", "4", "n", at_least(1)),
-    int_parameter("iterations", "20", "of Sinkhorn; mhc alone", at_least(1)),
+                   "weights of the lanes; static: trained numbers; dynamic: trained numbers and a function "
+                   "of the lanes; mhc: a function of the lanes, normalised by Sinkhorn"),
+    int_parameter("lanes", "4", "number of lanes, n", at_least(1)),
+    int_parameter("iterations", "20", "Sinkhorn iterations, with kind=mhc", at_least(1)),
 };
 
 using Values = std::vector<Value>;
@@ -196,5 +197,5 @@ void rewrite(const Rewrite& call) {
 }  // namespace
 
 REWIRE_PLUGIN("hyper", "1.0.0",
-              "runs several lanes past the branches: hyper-connections and their constrained form",
-              kParameters, rewrite)
+              "widens the stream to several lanes: hyper-connections and their constrained form", kParameters,
+              rewrite)

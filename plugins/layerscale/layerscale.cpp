@@ -13,12 +13,12 @@ using namespace rewire::plugin;
 
 constexpr rewire_parameter kParameters[] = {
     enum_parameter("kind", "layerscale", "layerscale|rezero|skipinit",
-                   "gamma is one number a channel, a block or a join; the latter two start at 0"),
-    float_parameter("init", "0.1", "where layerscale's gamma starts"),
-    bool_parameter(
-        "by_depth", "false",
-        "layerscale's gamma starts at 0.1 with up to 18 blocks, 1e-5 with up to 24, else 1e-6; init "
-        "is not used"),
+                   "factor of each branch; layerscale: one per channel; rezero: one per block, initially 0; "
+                   "skipinit: one per join, initially 0"),
+    float_parameter("init", "0.1", "initial factor, with kind=layerscale"),
+    bool_parameter("by_depth", "false",
+                   "with kind=layerscale: initial factor 0.1 up to 18 blocks, 1e-5 up to 24, else 1e-6; init "
+                   "is not used"),
 };
 
 /// CaiT, section 2.

@@ -19,10 +19,12 @@ using namespace rewire::plugin;
 constexpr double kLeastEps = 1e-30;
 
 constexpr rewire_parameter kParameters[] = {
-    enum_parameter("mode", "feature", "feature|global", "project each token, or each sample as a whole"),
-    float_parameter("eps", "1e-6", "added to |x|^2", at_least(kLeastEps)),
+    enum_parameter("mode", "feature", "feature|global",
+                   "what is projected; feature: each token; global: each sample as a whole"),
+    float_parameter("eps", "1e-6", "epsilon added to |x|^2", at_least(kLeastEps)),
     float_parameter("probability", "1",
-                    "how likely a block is orthogonal in a training step; evaluation: always if >= 0.5",
+                    "probability that a block is orthogonal in a training step; in evaluation blocks are "
+                    "orthogonal if it is >= 0.5",
                     between(0, 1)),
 };
 

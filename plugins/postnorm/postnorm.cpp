@@ -18,7 +18,8 @@ constexpr double kEpsilon = 1e-6;  // of the models' norms
 
 constexpr rewire_parameter kParameters[] = {
     enum_parameter("kind", "postln", "postln|deepnorm|keel",
-                   "LN(x + f(x)); LN(a x + f(x)) with DeepNet's a and start; LN(L x + f(LN(x)))"),
+                   "join; postln: LN(x + f(x)); deepnorm: LN(a x + f(x)) with DeepNet's a and "
+                   "initialisation; keel: LN(L x + f(LN(x)))"),
 };
 
 double shortcut_factor(const std::string& kind, const Join& join) {
@@ -38,8 +39,7 @@ Norm own_norm(const Join& join) {
   }
   const bool bare = !norm.weight && !norm.bias && join.has("norm_input");
   if (!bare && (!norm.weight || !norm.bias)) {
-    throw Error(join.name +
-                " has no layer norm that could stand behind its sum; use kind=keel, which adds one");
+    throw Error(join.name + " has no layer norm to move after its sum; use kind=keel, which adds one");
   }
   return norm;
 }
@@ -107,5 +107,5 @@ void initialise(const Initialise& call) {
 
 }  // namespace
 
-REWIRE_PLUGIN("postnorm", "1.0.0", "puts the norm behind the sum: post-LN, DeepNorm or Keel", kParameters,
+REWIRE_PLUGIN("postnorm", "1.0.0", "puts the norm after the sum: post-LN, DeepNorm or Keel", kParameters,
               rewrite, initialise)

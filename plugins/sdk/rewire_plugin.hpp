@@ -1,5 +1,5 @@
-// The C++20 face of rewire_plugin.h, compiled into the plugin: values with operators, joins with fields,
-// exceptions inside, status codes at the boundary. Nothing of it crosses to the host.
+// The C++20 wrapper of rewire_plugin.h: values have operators, joins have fields, and errors are exceptions.
+// It is compiled into the plugin and passes only C types and status codes to the host.
 //
 //   void rewrite(const rewire::plugin::Rewrite& call) {
 //     for (const Join& join : call.joins()) join.set_branch(join.branch * call.get_float("factor"));
@@ -27,15 +27,15 @@
 
 namespace rewire::plugin {
 
-/// Throw it to refuse a module: the user reads the message after the plugin's name. Any other exception ends
-/// the call with its message as well, but as a mistake of the plugin, which `rewire plugin test` does not
-/// forgive.
+/// Refuses a module when thrown: the user reads its message after the plugin's name. Any other exception
+/// also ends the call with its message, but counts as a mistake of the plugin: `rewire plugin test` then
+/// fails.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Shapes (outermost extent first, each at least 1) and lists of axes.
+/// A shape (outermost extent first, each at least 1) or a list of axes.
 using Ints = std::vector<std::int64_t>;
 
 /// Element types: floats of 64, 32 and 16 bits (bf16 with f32's range, f16 with more precision), signed
@@ -51,7 +51,7 @@ enum class DType : std::uint32_t {
   i1 = REWIRE_I1
 };
 
-/// Of a tensor; an empty shape is a scalar.
+/// The type of a tensor. An empty shape is a scalar.
 struct Type {
   DType dtype = DType::f32;
   Ints shape;
@@ -76,15 +76,15 @@ struct Attribute {
 
 namespace detail {
 
-/// Host table and call by value, so that an object kept past its call is refused by the host and never
-/// dangles.
+/// The host table and the call. Objects hold it by value: one that is used after its call is refused by the
+/// host and never dangles.
 struct Context {
   const rewire_host* host = nullptr;
   rewire_call call = 0;
 
   [[noreturn]] void fail() const {
     const char* message = host == nullptr ? nullptr : host->error(call);
-    if (message == nullptr) throw std::logic_error("a value that is none was used");
+    if (message == nullptr) throw std::logic_error("an empty value was used");
     throw Error(message);
   }
   void check(std::int32_t status) const {
@@ -94,7 +94,7 @@ struct Context {
     if (value.call == 0) fail();
     return value;
   }
-  /// For results that have no room for a failure.
+  /// Returns a result that cannot itself express a failure; throws if the call has failed.
   template <class T>
   T checked(T result) const {
     if (host->error(call) != nullptr) fail();
@@ -143,8 +143,8 @@ inline rewire_attribute to_c(const Attribute& attribute) {
 
 }  // namespace detail
 
-/// A tensor value, or none, which converts to false. It remembers the latest join that went into it, after
-/// which is named what is computed from it. A copy is the same tensor.
+/// A tensor value, or none, which converts to false. A copy is the same tensor. A value remembers the latest
+/// join that it depends on; ops on it are named after that join.
 class Value {
  public:
   Value() = default;
@@ -152,7 +152,7 @@ class Value {
       : context_(context), join_(join), handle_(handle) {}
   explicit operator bool() const { return handle_.call != 0; }
 
-  /// Dtype and shape; throws where there is no value.
+  /// Returns dtype and shape. Throws if there is no value.
   Type type() const {
     rewire_type type;
     if (!*this) context_.fail();
@@ -162,7 +162,7 @@ class Value {
   Ints shape() const { return type().shape; }
   DType dtype() const { return type().dtype; }
 
-  // What emit() hands to the host: the call it belongs to, the join it stands at, the host's own name for it.
+  // For emit(): the call that the value belongs to, its join, and the host's handle.
   detail::Context context() const { return context_; }
   std::uint32_t join() const { return join_; }
   rewire_value handle() const { return handle_; }
@@ -180,7 +180,7 @@ inline std::vector<Value> emit(Context context, std::uint32_t join, const char* 
                                const std::optional<Type>& type, std::uint32_t results) {
   std::vector<rewire_value> handles;
   for (const Value& operand : operands) {
-    if (!operand) throw std::logic_error(std::string(name) + " has an operand that is none");
+    if (!operand) throw std::logic_error(std::string(name) + " has an empty operand");
     handles.push_back(operand.handle());
   }
   std::vector<rewire_attribute> c_attributes;
@@ -204,12 +204,11 @@ inline std::vector<Value> emit(Context context, std::uint32_t join, const char* 
 
 }  // namespace detail
 
-// --- Ops: any op of the boundary by name, the usual ones as functions
-// -----------------------------------------
+// --- Ops: any op of the boundary by name, the usual ones as functions -------------------------------------
 
-/// The first result of the op, by the name and with the attributes that rewire_ops.txt has; `type` where it
-/// says "typed". At least one operand; Join::emit serves ops that have none. Error, with the host's words,
-/// for operands or attributes that do not fit.
+/// Emits the op `op` of rewire_ops.txt and returns its first result. Give `type` if the list says "typed".
+/// Takes at least one operand; Join::emit serves ops without any. Throws Error, with the host's words, if
+/// operands or attributes do not fit.
 inline Value emit(const char* op, std::span<const Value> operands,
                   std::initializer_list<Attribute> attributes = {}, const std::optional<Type>& type = {}) {
   std::uint32_t join = 0;
@@ -222,13 +221,13 @@ inline Value emit(const char* op, std::initializer_list<Value> operands,
   return emit(op, std::span<const Value>(operands.begin(), operands.size()), attributes, type);
 }
 
-/// A scalar constant of x's dtype, standing where x stands.
+/// Returns a scalar constant of x's dtype, placed at x's join.
 inline Value constant_like(const Value& x, double value) {
   const Attribute attributes[] = {{"value", value}};
   return detail::emit(x.context(), x.join(), "constant", {}, attributes, Type{x.dtype(), {}}, 1).front();
 }
 
-// Pointwise: operands broadcast as NumPy's do and have one dtype; a number takes that of the value beside it.
+// Pointwise ops. Operands broadcast as in NumPy and have one dtype; a number takes the dtype of the value.
 // clang-format off
 inline Value operator-(const Value& x) { return emit("neg", {x}); }
 inline Value operator+(const Value& a, const Value& b) { return emit("add", {a, b}); }
@@ -243,7 +242,7 @@ inline Value operator+(double a, const Value& b) { return constant_like(b, a) + 
 inline Value operator-(double a, const Value& b) { return constant_like(b, a) - b; }
 inline Value operator*(double a, const Value& b) { return constant_like(b, a) * b; }
 inline Value operator/(double a, const Value& b) { return constant_like(b, a) / b; }
-// a becomes the result; a sum that is begun with none is its first term.
+// a becomes the result. `a += b` sets a to b if a has no value yet, so that a sum can start empty.
 inline Value& operator+=(Value& a, const Value& b) { return a = a ? a + b : b; }
 inline Value& operator-=(Value& a, const Value& b) { return a = a - b; }
 inline Value& operator*=(Value& a, const Value& b) { return a = a * b; }
@@ -261,43 +260,43 @@ inline Value rsqrt(const Value& x) { return emit("rsqrt", {x}); }
 inline Value tanh(const Value& x) { return emit("tanh", {x}); }
 inline Value erf(const Value& x) { return emit("erf", {x}); }
 inline Value sigmoid(const Value& x) { return emit("sigmoid", {x}); }
-/// The exact form, by erf; emit("gelu", {x}, {{"approximate", "tanh"}}) is the other.
+/// The exact form, by erf. For the other form: emit("gelu", {x}, {{"approximate", "tanh"}}).
 inline Value gelu(const Value& x) { return emit("gelu", {x}); }
 inline Value silu(const Value& x) { return emit("silu", {x}); }
-/// max(x, 0); gradient 0 at 0.
+/// max(x, 0); the gradient at 0 is 0.
 inline Value relu(const Value& x) { return emit("relu", {x}); }
-/// x; no gradient goes back through it.
+/// Returns x; no gradient flows back through it.
 inline Value stop_gradient(const Value& x) { return emit("stop_gradient", {x}); }
 // At a tie each operand gets half the gradient.
 inline Value maximum(const Value& a, const Value& b) { return emit("maximum", {a, b}); }
 inline Value minimum(const Value& a, const Value& b) { return emit("minimum", {a, b}); }
-/// a > 0, or b a whole number.
+/// a^b, where a > 0 or b is a whole number.
 inline Value pow(const Value& a, const Value& b) { return emit("pow", {a, b}); }
-/// An i1 tensor. direction: lt le gt ge eq ne.
+/// Returns an i1 tensor. direction: lt le gt ge eq ne.
 inline Value compare(const char* direction, const Value& a, const Value& b) {
   return emit("compare", {a, b}, {{"direction", direction}});
 }
-/// Where `condition` (i1) holds if_true, else if_false.
+/// Takes if_true where `condition` (i1) holds, else if_false.
 inline Value select(const Value& condition, const Value& if_true, const Value& if_false) {
   return emit("select", {condition, if_true, if_false});
 }
 // clang-format on
 
-/// x itself if it is of that dtype already.
+/// Converts x to `dtype`; returns x itself if it has that dtype.
 inline Value cast(const Value& x, DType dtype) {
   const Type type = x.type();
   return type.dtype == dtype ? x : emit("cast", {x}, {}, Type{dtype, type.shape});
 }
 
-/// x in f32 if its dtype is narrower: what sums accumulate in.
+/// Returns x in f32 if its dtype is narrower, else x. Sums should accumulate in it.
 inline Value at_least_f32(const Value& x) {
   const DType dtype = x.dtype();
   return dtype == DType::bf16 || dtype == DType::f16 ? cast(x, DType::f32) : x;
 }
 
 // Reductions keep their axes with extent 1; a negative axis counts from the end. Without axes they reduce
-// all, whatever the rank: mean(g) of tokens is [1, 1, 1], of feature maps [1, 1, 1, 1]. Of max, ties share the
-// gradient evenly.
+// all axes: mean(g) of tokens is [1, 1, 1], of feature maps [1, 1, 1, 1]. In max, ties share the gradient
+// evenly.
 inline Value sum(const Value& x, const Ints& axes) {
   return emit("sum", {x}, {{"axes", axes}});
 }
@@ -313,13 +312,13 @@ inline Value mean(const Value& x, const Ints& axes) {
   const Value total = sum(x, axes);
   return total / (elements(x) / elements(total));
 }
-/// 0 to rank - 1.
+/// The axes 0 to rank - 1.
 inline Ints all_axes(const Value& x) {
   Ints axes(x.shape().size());
   for (std::size_t axis = 0; axis < axes.size(); ++axis) axes[axis] = static_cast<std::int64_t>(axis);
   return axes;
 }
-// A scalar has no axes and is its own sum.
+// The reduction over all axes. A scalar has no axes and is returned as it is.
 inline Value sum(const Value& x) {
   const Ints axes = all_axes(x);
   return axes.empty() ? x : sum(x, axes);
@@ -333,19 +332,19 @@ inline Value mean(const Value& x) {
   return axes.empty() ? x : mean(x, axes);
 }
 
-/// exp(x - max) over its sum along the axis; the shape of x.
+/// exp(x - max) divided by its sum along the axis, of x's shape.
 inline Value softmax(const Value& x, std::int64_t axis) {
   return emit("softmax", {x}, {{"axis", axis}});
 }
-/// The same elements in row-major order; `shape` has as many.
+/// The elements of x in row-major order, in a shape with as many elements.
 inline Value reshape(const Value& x, const Ints& shape) {
   return emit("reshape", {x}, {}, Type{x.dtype(), shape});
 }
-/// Axis i of the result is axis permutation[i] of x.
+/// Permutes axes: axis i of the result is axis permutation[i] of x.
 inline Value transpose(const Value& x, const Ints& permutation) {
   return emit("transpose", {x}, {{"permutation", permutation}});
 }
-/// The elements from `start` up to `limit` of one axis.
+/// The elements from `start` up to, not including, `limit` of one axis.
 inline Value slice(const Value& x, std::int64_t axis, std::int64_t start, std::int64_t limit) {
   Ints limits = x.shape();
   Ints starts(limits.size(), 0);
@@ -354,63 +353,63 @@ inline Value slice(const Value& x, std::int64_t axis, std::int64_t start, std::i
   limits.at(i) = limit;
   return emit("slice", {x}, {{"starts", starts}, {"limits", limits}});
 }
-/// One behind the other along the axis; all other extents are equal.
+/// Joins the parts along the axis; all other extents are equal.
 inline Value concat(std::span<const Value> parts, std::int64_t axis) {
   return emit("concat", parts, {{"axis", axis}});
 }
 inline Value concat(std::initializer_list<Value> parts, std::int64_t axis) {
   return concat(std::span<const Value>(parts.begin(), parts.size()), axis);
 }
-/// [..., m, k] times [..., k, n] is [..., m, n]; leading axes are equal, or b has rank 2 and serves them all.
-/// transpose_a, transpose_b: stored with its last two axes swapped.
+/// [..., m, k] times [..., k, n] is [..., m, n]. Leading axes are equal, or b has rank 2 and serves them
+/// all. A transposed operand is stored with its last two axes swapped.
 inline Value matmul(const Value& a, const Value& b, bool transpose_a = false, bool transpose_b = false) {
   return emit("matmul", {a, b}, {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
 }
 
-// --- Joins and weights
-// --------------------------------------------------------------------------------------
+// --- Joins and weights ------------------------------------------------------------------------------------
 
-/// How a new weight begins: drawn from the seed and the weight's name. Made by its functions.
+/// The initial values of a new weight, drawn from the seed and the weight's name. Use the static functions.
 struct Init {
   std::uint32_t kind = REWIRE_INIT_ZEROS;  // REWIRE_INIT_…, which says what a and b are
   double a = 0;
   double b = 0;
-  std::vector<double> numbers = {};  // of values()
+  std::vector<double> numbers = {};  // the numbers of values()
 
   static Init zeros() { return {}; }
   static Init ones() { return {REWIRE_INIT_ONES, 0, 0}; }
   static Init constant(double value) { return {REWIRE_INIT_CONSTANT, value, 0}; }
-  /// These numbers, row-major, one an element.
+  /// The given numbers, row-major, one per element.
   static Init values(std::vector<double> numbers) { return {REWIRE_INIT_ZEROS, 0, 0, std::move(numbers)}; }
-  /// Mean 0.
+  /// Normal numbers of mean 0.
   static Init normal(double std) { return {REWIRE_INIT_NORMAL, std, 0}; }
-  /// Mean 0, nothing beyond -cut and cut, which are in the weight's units, not in deviations.
+  /// Normal numbers of mean 0, none beyond +-cut. The cut is in the weight's units, not in deviations.
   static Init trunc_normal(double std, double cut) { return {REWIRE_INIT_TRUNC_NORMAL, std, cut}; }
-  /// In [low, high).
+  /// Uniform numbers in [low, high).
   static Init uniform(double low, double high) { return {REWIRE_INIT_UNIFORM, low, high}; }
-  /// In +-sqrt(6 / (fan in + fan out)) (Glorot and Bengio, 2010); the fans are the last two axes, out by in.
+  /// Uniform in +-sqrt(6 / (fan in + fan out)) (Glorot and Bengio, 2010); the fans are the last two axes,
+  /// out by in.
   static Init xavier_uniform() { return {REWIRE_INIT_XAVIER_UNIFORM, 0, 0}; }
 };
 
-/// Which group a weight trains in: decayed as matrices are, undecayed as norms and biases are, or not at all.
+/// The training group of a weight: decay as matrices, no_decay as norms and biases, frozen without training.
 enum class Group { decay, no_decay, frozen };
 
-/// What the optimizer is told of one weight; a number that is not given stays the run's.
+/// Optimizer settings of one weight. A number that is not given stays the run's.
 struct WeightHint {
-  std::optional<double> lr_scale = {};      // the learning rate is the run's times this; finite, > 0
-  std::optional<double> weight_decay = {};  // whichever group the weight is in; finite, >= 0; 0: none
-  std::optional<double> beta1 = {};         // of AdamW, in [0, 1); SGD has no betas and ignores them
+  std::optional<double> lr_scale = {};      // factor on the run's learning rate; finite, > 0
+  std::optional<double> weight_decay = {};  // replaces the run's; finite, >= 0; 0: no decay
+  std::optional<double> beta1 = {};         // in [0, 1), of AdamW; SGD has no betas and ignores it
   std::optional<double> beta2 = {};
 };
 
-/// Facts about a weight of the model. Its values are read and written in initialise.
+/// Facts about a weight of the model. Initialise reads and writes its values.
 struct Weight {
-  std::string name;         // in full: "blocks.3.attn.qkv.weight"
+  std::string name;         // full name: "blocks.3.attn.qkv.weight"
   std::string role;         // "norm", "qkv", "proj", "fc1", "fc2", "conv", ...
-  std::string site;         // of the branch that it belongs to; "" outside
+  std::string site;         // the site of its branch; "" outside a branch
   std::int64_t block = -1;  // -1 outside the blocks
-  bool trainable = false;   // an optimizer changes it
-  bool decay = false;       // in the weight-decay group
+  bool trainable = false;   // whether an optimizer changes it
+  bool decay = false;       // whether it is in the weight-decay group
   Type type;
 
   explicit Weight(const rewire_weight& weight)
@@ -422,7 +421,7 @@ struct Weight {
         decay(weight.decay != 0),
         type(detail::from_c(weight.type)) {}
 
-  /// How many numbers it has: the product of its extents.
+  /// Returns the number of elements, the product of the extents.
   std::size_t elements() const {
     std::size_t count = 1;
     for (std::int64_t extent : type.shape) count *= static_cast<std::size_t>(extent);
@@ -430,18 +429,18 @@ struct Weight {
   }
 };
 
-/// A line of the plugin's source. (std::source_location, which clang 14 has not.)
+/// A line of the plugin's source. It replaces std::source_location, which clang 14 lacks.
 struct Place {
   const char* file;
   int line;
-  /// Of the call whose default argument this is.
+  /// Returns the place of the call whose default argument this is.
   static constexpr Place current(const char* file_name = __builtin_FILE(),
                                  int line_number = __builtin_LINE()) {
     return {file_name, line_number};
   }
 };
 
-/// A residual join: facts as fields, slots as functions. During initialise its values are none.
+/// A residual join: its facts are fields, its slots functions. During initialise its values are none.
 class Join {
  public:
   Join(detail::Context context, std::uint32_t index) : context_(context), index_(index) {
@@ -471,16 +470,16 @@ class Join {
   std::string last_weight;                // full name of the weight that ends the branch
   std::int64_t block, stage;              // counted from 0
   std::int64_t join_index, join_count;    // over all joins of the scope; filters do not renumber
-  std::int64_t heads;                     // of attention; 0 where there is none
-  std::int64_t batch_axis;                // axes of stream and branch, counted from the front
-  std::int64_t token_axis, channel_axis;  // of [N, C, H, W]: 2, the first of two, and 1
-  std::int64_t block_count;               // of the join's scope
+  std::int64_t heads;                     // attention heads; 0 if there are none
+  std::int64_t batch_axis;                // an axis of stream and branch, counted from the front
+  std::int64_t token_axis, channel_axis;  // in [N, C, H, W] 2, the first of the two, and 1
+  std::int64_t block_count;               // blocks of the join's scope; filters do not change it
   double drop_path;                       // the rate at which training drops a sample's branch
   Value stream;                           // x, [N, T, D] or [N, C, H, W]
   Value branch;                           // f, after drop path; the stream's type
-  Value input;                            // what the branch read: LN(x) in a pre-norm block
+  Value input;                            // the branch's input: LN(x) in a pre-norm block
 
-  /// All axes of the stream but the batch's.
+  /// Returns all axes of the stream but the batch axis.
   Ints axes_within_sample() const {
     Ints axes;
     for (std::int64_t axis = 0; axis < std::ssize(stream.shape()); ++axis) {
@@ -489,15 +488,15 @@ class Join {
     return axes;
   }
 
-  /// Those over which the tokens or the pixels lie: {1} of [N, T, D], {2, 3} of [N, C, H, W].
+  /// Returns the axes of the tokens or pixels: {1} of [N, T, D], {2, 3} of [N, C, H, W].
   Ints token_axes() const {
     Ints axes = axes_within_sample();
     std::erase(axes, channel_axis);
     return axes;
   }
 
-  /// The stream's shape with every extent but the channels' 1, [1, 1, D] or [1, C, 1, 1]: of a weight that
-  /// has one number a channel and broadcasts over the rest.
+  /// Returns the stream's shape with every extent but the channels' set to 1: [1, 1, D] or [1, C, 1, 1]. It
+  /// suits a weight with one number per channel that broadcasts over the rest.
   Ints channel_shape() const {
     const Ints shape = stream.shape();
     Ints result(shape.size(), 1);
@@ -506,7 +505,8 @@ class Join {
     return result;
   }
 
-  /// The weights that the branch reads; those of one role: "norm", "qkv", "proj", "fc1", "fc2", "conv".
+  /// Returns the weights that the branch reads; with a role ("norm", "qkv", "proj", "fc1", "fc2", "conv")
+  /// only those.
   std::vector<Weight> weights(std::string_view role = {}) const {
     std::vector<Weight> result;
     for (std::uint32_t i = 0; i < read().weight_count; ++i) {
@@ -518,7 +518,7 @@ class Join {
     return result;
   }
 
-  // The terms of the sum as they stand.
+  // The current terms of the sum.
   Value shortcut() const { return from_host(read().shortcut); }
   Value branch_slot() const { return from_host(read().branch_slot); }
   std::vector<Value> paths() const {
@@ -529,7 +529,7 @@ class Join {
     return result;
   }
 
-  /// Their sum as it stands.
+  /// Returns the current sum of the terms.
   Value sum() const {
     Value total = shortcut();
     total += branch_slot();
@@ -537,8 +537,8 @@ class Join {
     return total;
   }
 
-  // Setting or clearing a slot claims it: Error where another plugin has. A path claims nothing. Each takes a
-  // value of the stream's type.
+  // Setting or clearing a slot claims it; throws Error if another plugin has claimed it. A path claims
+  // nothing. Each function takes a value of the stream's type.
   void set_shortcut(const Value& v, Place place = Place::current()) const {
     set("set_shortcut", context_.host->set_shortcut, v, place);
   }
@@ -549,14 +549,14 @@ class Join {
   void add_path(const Value& v, Place place = Place::current()) const {
     set("add_path", context_.host->add_path, v, place);
   }
-  /// x' = v. Claims both slots and the paths: Error where another plugin has a part in the sum, or wants one
-  /// later.
+  /// Sets x' = v. Claims both slots and the paths; throws Error if a term was set, changed or added before.
+  /// Afterwards only change_sum is allowed.
   void set_sum(const Value& v, Place place = Place::current()) const {
     set("set_sum", context_.host->set_sum, v, place);
   }
-  // v is computed from shortcut(), branch_slot() or sum() as they stand, and takes their place: what several
-  // plugins do so is done in the order in which the user names them. Claims nothing; whoever would set what
-  // was changed, or add to a sum that was, must be named before.
+  // v is computed from the current shortcut(), branch_slot() or sum(), and replaces it. Several plugins may
+  // do so, in the order in which the user names them. They claim nothing. A plugin that sets a changed slot,
+  // or sets, changes or adds a term of a changed sum, must be named before.
   void change_shortcut(const Value& v, Place place = Place::current()) const {
     set("change_shortcut", context_.host->change_shortcut, v, place);
   }
@@ -568,17 +568,17 @@ class Join {
   }
 
   // Values within the network, by their role at this join:
-  //   "norm_input"  what the branch's norm reads, of the stream's type: x in a pre-norm block
-  //   "input"       what the branch reads: the norm's result
+  //   "norm_input"  the input of the branch's norm, of the stream's type: x in a pre-norm block
+  //   "input"       the branch's input: the norm's result
   //   "q" "k" "v"   the operands of the branch's attention, [batch, heads, tokens, width of a head]
-  //   "attention"   its result
-  //   "hidden"      what the branch's last layer reads
+  //   "attention"   the result of the branch's attention
+  //   "hidden"      the input of the branch's last layer
   //   "entry"       the stream of the scope's first join: the embedding
-  //   "exit"        the result of the scope's last join: what the final norm reads
+  //   "exit"        the result of the scope's last join, which the final norm reads
   bool has(const std::string& role) const {
     return context_.checked(context_.host->role_value(context_.call, index_, role.c_str())).call != 0;
   }
-  /// As it stands; Error where the join has no such value.
+  /// Returns the current value of a role. Throws Error if the join has none.
   Value value(const std::string& role) const {
     const rewire_value found =
         context_.checked(context_.host->role_value(context_.call, index_, role.c_str()));
@@ -586,32 +586,33 @@ class Join {
       throw Error(name + " has no '" + role + "'; leave it out by sites=, layers= or stages=");
     return from_host(found);
   }
-  /// What reads it (of "norm_input" to "hidden": in the branch) reads v instead, which is of its type. What
-  /// another plugin has replaced must go into v; "input" and "exit" can be replaced once.
+  /// Makes every reader of the value read v instead, which has the same type; for "norm_input" to "hidden"
+  /// only the branch's readers. If another plugin has replaced it before, v must be computed from that.
+  /// "input" and "exit" can be replaced once.
   void replace(const std::string& role, const Value& v, Place place = Place::current()) const {
     const auto replace_value = [&role, this](rewire_call call, std::uint32_t index, rewire_value handle) {
       return context_.host->replace_value(call, index, role.c_str(), handle);
     };
     set("replace", replace_value, v, place);
   }
-  /// The branch reads v, and nothing of the norm: replace("input", v).
+  /// Makes the branch read v instead of the norm's result: replace("input", v).
   void set_input(const Value& v, Place place = Place::current()) const { replace("input", v, place); }
 
-  /// An op with no operand, or one that must stand at this join.
+  /// Emits an op at this join: one without operands, or one that must be placed here.
   Value emit(const char* op, std::initializer_list<Value> operands = {},
              std::initializer_list<Attribute> attributes = {}, const std::optional<Type>& type = {}) const {
     return detail::emit(context_, index_, op, operands, attributes, type, 1).front();
   }
-  /// v everywhere.
+  /// Returns a tensor that is v everywhere.
   Value constant(double v, const Type& type) const { return emit("constant", {}, {{"value", v}}, type); }
-  /// i1 scalar: whether this is a step of training; evaluation and inference: no.
+  /// Returns an i1 scalar: true in a training step, false in evaluation and inference.
   Value is_training() const { return take(context_.host->is_training(context_.call, index_)); }
-  /// Uniform in [0, 1), new numbers every step, one stream a (join, plugin, name).
+  /// Returns uniform numbers in [0, 1), new ones every step. Each (join, plugin, name) has its own stream.
   Value rng_stream(const char* stream_name, const Type& type) const {
     const rewire_type c_type = detail::to_c(type);
     return take(context_.host->rng_stream(context_.call, index_, stream_name, &c_type));
   }
-  /// Adds "blocks.3.join_attn.<name>", of this type, and gives its value.
+  /// Adds the weight "blocks.3.join_attn.<name>", of this type, and returns its value.
   Value add_weight(const char* weight_name, const Type& type, Init init, Group group) const {
     const rewire_type c_type = detail::to_c(type);
     rewire_new_weight weight{};
@@ -628,14 +629,15 @@ class Join {
     }
     return take(context_.host->add_weight(context_.call, index_, &weight));
   }
-  /// The same kept in f32 whatever the stream's dtype (in f64 beside an f64 stream), as the optimizers want
-  /// it; the value has the stream's dtype.
+  /// Adds a weight that is kept in f32 whatever the stream's dtype (in f64 beside an f64 stream), as the
+  /// optimizers need it. Returns its value in the stream's dtype.
   Value add_weight(const char* weight_name, const Ints& shape, Init init, Group group) const {
     const DType dtype = stream.dtype();
     const DType kept = dtype == DType::f64 ? DType::f64 : DType::f32;
     return cast(add_weight(weight_name, Type{kept, shape}, init, group), dtype);
   }
-  /// One number, kept so: of shape [1], which broadcasts against everything.
+  /// Adds a weight of one number, kept in the same way. Its shape is [1], which broadcasts against
+  /// everything.
   Value add_scalar(const char* weight_name, Init init, Group group = Group::no_decay) const {
     return add_weight(weight_name, Ints{1}, init, group);
   }
@@ -648,14 +650,15 @@ class Join {
   Value add_weight(const std::string& weight_name, const Ints& shape, Init init, Group group) const {
     return add_weight(weight_name.c_str(), shape, init, group);
   }
-  /// A weight of the module, by its full name, as a value.
+  /// Returns any weight of the module, by its full name, as a value.
   Value weight_value(const std::string& full_name) const {
     return take(context_.host->weight_value(context_.call, index_, full_name.c_str()));
   }
 
-  // What a step of training does beside the forward pass. A weight is named as add_weight had it at this
-  // join, or in full. A scalar is a float value of one element.
-  /// Error where an earlier hint of the weight has another number, and for a weight that does not train.
+  // Hooks: what a training step does beside the forward pass. A weight is named as in add_weight at this
+  // join, or by its full name. A scalar is a float value of one element.
+  /// Sets the optimizer's settings of a weight. Throws Error if an earlier hint has another number, or if
+  /// the weight does not train.
   void weight_hint(const std::string& weight, const WeightHint& hint) const {
     rewire_weight_hint c{};
     c.size = sizeof(c);
@@ -670,25 +673,26 @@ class Join {
     give(REWIRE_HINT_BETA2, c.beta2, hint.beta2);
     context_.check(context_.host->weight_hint(context_.call, index_, weight.c_str(), &c));
   }
-  /// A number of the forward pass for the metrics: "report.<join>.<plugin>.<name>" in the training lines, the
-  /// mean over the line's steps. Error where this plugin has reported the name at this join.
+  /// Adds "report.<join>.<plugin>.<name>" to the training lines of metrics.jsonl: the scalar's mean over the
+  /// line's steps. Throws Error if this plugin has reported the name at this join.
   void report(const std::string& report_name, const Value& scalar, Place place = Place::current()) const {
     hook("report", context_.host->report, report_name, scalar, place);
   }
-  /// An f32 scalar: the share of the run's optimizer steps that are done, 0 in the first step and below 1 in
-  /// the last; in evaluation, that of the weights.
+  /// Returns an f32 scalar: the share of the run's optimizer steps that are done, 0 in the first step and
+  /// below 1 in the last; in evaluation, the share that the weights have seen.
   Value progress() const { return take(context_.host->progress(context_.call, index_)); }
-  /// Adds a term to the loss that is trained. Evaluation has the plain loss.
+  /// Adds a term to the training loss. Evaluation has the plain loss.
   void add_loss(const Value& scalar, Place place = Place::current()) const {
     set("add_loss", context_.host->add_loss, scalar, place);
   }
-  /// Each step of training gives a frozen weight this value, of its shape. The forward pass of that step
-  /// reads the value before.
+  /// Makes each training step set a frozen weight to v, of its shape. The forward pass of that step reads
+  /// the old value.
   void update_state(const std::string& weight, const Value& v, Place place = Place::current()) const {
     hook("update_state", context_.host->update_state, weight, v, place);
   }
-  /// Behind every update of the optimizer the weight takes this value, of its shape: a function of the weight
-  /// as add_weight or weight_value gives it, and of frozen ones. It is computed from the optimizer's value.
+  /// Makes v, of the weight's shape, the weight's value after every optimizer update. v is a function of the
+  /// weight, as add_weight or weight_value returns it, and of frozen ones. It is computed from the
+  /// optimizer's new value.
   void after_step(const std::string& weight, const Value& v, Place place = Place::current()) const {
     hook("after_step", context_.host->after_step, weight, v, place);
   }
@@ -702,7 +706,7 @@ class Join {
   }
   Value from_host(rewire_value handle) const { return {context_, index_, handle}; }
   Value take(rewire_value handle) const { return from_host(context_.check(handle)); }
-  /// What goes wrong is told with the line that asked for it.
+  /// Calls a host function; its error names the line of the plugin that called.
   template <class Function>
   void set(const char* what, const Function& function, const Value& v, const Place& place) const {
     at_place(what, v, place, [&] { return function(context_.call, index_, v.handle()); });
@@ -717,7 +721,7 @@ class Join {
     const std::string file = place.file;
     const std::string at =
         std::string(what) + ", " + file.substr(file.rfind('/') + 1) + ":" + std::to_string(place.line);
-    if (!v) throw std::logic_error("a value for " + name + " is none (" + at + ")");
+    if (!v) throw std::logic_error("a value for " + name + " is empty (" + at + ")");
     context_.check(context_.host->locate(context_.call, at.c_str()));
     context_.check(function());
     context_.check(context_.host->locate(context_.call, nullptr));
@@ -727,10 +731,9 @@ class Join {
   std::uint32_t index_;
 };
 
-// --- The two calls
-// ------------------------------------------------------------------------------------------
+// --- The two calls ----------------------------------------------------------------------------------------
 
-/// Matrices [count, rows, cols], row-major. Qr: a = q r. Svd: a = u diag(s) vt. See the host's qr and svd.
+/// Decomposed matrices [count, rows, cols], row-major. Qr: a = q r. Svd: a = u diag(s) vt.
 struct Qr {
   std::vector<double> q, r;
 };
@@ -738,12 +741,12 @@ struct Svd {
   std::vector<double> u, s, vt;
 };
 
-/// What both calls offer: the parameters in force, the seed, the joins that pass the user's filters, the log.
+/// The common part of both calls: parameters, the seed, the joins that pass the user's filters, the log.
 class Call {
  public:
   Call(const rewire_host* host, rewire_call call) : context_{host, call} {}
 
-  // A parameter that the schema has, of that kind; Error for a name or kind that it has not.
+  // A parameter of the schema, of this kind. Throws Error if the schema has no such name or another kind.
   bool get_bool(const char* name) const {
     return context_.checked(context_.host->get_bool(context_.call, name)) != 0;
   }
@@ -753,14 +756,14 @@ class Call {
   double get_float(const char* name) const {
     return context_.checked(context_.host->get_float(context_.call, name));
   }
-  /// str and enum parameters.
+  /// Returns the value of a str or enum parameter.
   std::string get_text(const char* name) const {
     return context_.checked(context_.host->get_text(context_.call, name));
   }
-  /// The run's.
+  /// The seed of the run.
   std::uint64_t seed() const { return context_.checked(context_.host->seed(context_.call)); }
 
-  /// The joins that pass the user's filters, in the order of the network.
+  /// Returns the joins that pass the user's filters, in network order.
   std::vector<Join> joins() const {
     const std::uint32_t count = context_.checked(context_.host->join_count(context_.call));
     std::vector<Join> result;
@@ -768,21 +771,21 @@ class Call {
     return result;
   }
 
-  /// Of each matrix, rows >= cols: q [rows, cols] with orthonormal columns, r [cols, cols] upper triangular
-  /// with a diagonal >= 0.
+  /// Decomposes each matrix, rows >= cols: q [rows, cols] with orthonormal columns, r [cols, cols] upper
+  /// triangular with a diagonal >= 0.
   Qr qr(std::span<const double> a, std::size_t count, std::size_t rows, std::size_t cols) const {
     if (a.size() != count * rows * cols)
-      throw std::logic_error("qr: the matrices' sizes do not fit their numbers");
+      throw std::logic_error("qr: the number of elements does not fit the matrices' sizes");
     Qr result{std::vector<double>(a.size()), std::vector<double>(count * cols * cols)};
     context_.check(
         context_.host->qr(context_.call, count, rows, cols, a.data(), result.q.data(), result.r.data()));
     return result;
   }
-  /// Of each matrix, k = min(rows, cols): u [rows, k], its columns' largest entries > 0; s [k], descending;
-  /// vt [k, cols].
+  /// Decomposes each matrix, k = min(rows, cols): u [rows, k], where each column's largest entry is > 0; s
+  /// [k], descending; vt [k, cols].
   Svd svd(std::span<const double> a, std::size_t count, std::size_t rows, std::size_t cols) const {
     if (a.size() != count * rows * cols)
-      throw std::logic_error("svd: the matrices' sizes do not fit their numbers");
+      throw std::logic_error("svd: the number of elements does not fit the matrices' sizes");
     const std::size_t k = std::min(rows, cols);
     Svd result{std::vector<double>(count * rows * k), std::vector<double>(count * k),
                std::vector<double>(count * k * cols)};
@@ -791,12 +794,12 @@ class Call {
     return result;
   }
 
-  /// The first `largest` triples alone, several times as fast where they are few: of each matrix u [rows,
-  /// largest], s [largest], vt [largest, cols].
+  /// Computes only the first `largest` triples of svd, several times as fast if they are few: of each matrix
+  /// u [rows, largest], s [largest], vt [largest, cols].
   Svd svd_of_largest(std::span<const double> a, std::size_t count, std::size_t rows, std::size_t cols,
                      std::size_t largest) const {
     if (a.size() != count * rows * cols || largest > std::min(rows, cols))
-      throw std::logic_error("svd_of_largest: the matrices' sizes do not fit their numbers");
+      throw std::logic_error("svd_of_largest: the number of elements does not fit the matrices' sizes");
     Svd result{std::vector<double>(count * rows * largest), std::vector<double>(count * largest),
                std::vector<double>(count * largest * cols)};
     context_.check(context_.host->svd_of_largest(context_.call, count, rows, cols, largest, a.data(),
@@ -804,7 +807,7 @@ class Call {
     return result;
   }
 
-  /// A line of the user's log, after the plugin's name. level: REWIRE_LOG_DEBUG, _INFO or _WARNING.
+  /// Writes a line to the user's log, after the plugin's name. level: REWIRE_LOG_DEBUG, _INFO or _WARNING.
   void log(std::uint32_t level, const std::string& message) const {
     context_.host->log(context_.call, level, message.c_str());
   }
@@ -813,18 +816,18 @@ class Call {
   detail::Context context_;
 };
 
-/// What `rewrite` gets. It and all that it hands out die when rewrite returns.
+/// The argument of `rewrite`. It and all that it returns die when rewrite returns.
 class Rewrite : public Call {
  public:
   using Call::Call;
 };
 
-/// What `initialise` gets: fresh weights as the model and the plugins before have them.
+/// The argument of `initialise`: fresh weights, as the model and the plugins before this one made them.
 class Initialise : public Call {
  public:
   using Call::Call;
 
-  /// All weights of the module.
+  /// Returns all weights of the module.
   std::vector<Weight> weights() const {
     const std::uint32_t count = context_.checked(context_.host->weight_count(context_.call));
     std::vector<Weight> result;
@@ -836,22 +839,22 @@ class Initialise : public Call {
     }
     return result;
   }
-  /// Its values, row-major, as doubles whatever its dtype.
+  /// Returns the weight's values, row-major, as doubles whatever its dtype.
   std::vector<double> read(const Weight& weight) const {
     std::vector<double> data(weight.elements());
     context_.check(context_.host->read_weight(context_.call, weight.name.c_str(), data.data(), data.size()));
     return data;
   }
-  /// The same the other way; `data` has one number an element.
+  /// Writes the weight's values; `data` has one number per element.
   void write(const Weight& weight, std::span<const double> data) const {
     context_.check(context_.host->write_weight(context_.call, weight.name.c_str(), data.data(), data.size()));
   }
-  // Functions of the seed, the plugin's name, `stream` and the index alone.
-  /// Uniform in [0, 1).
+  // Random numbers that depend only on the seed, the plugin's name, `stream` and the index.
+  /// Returns uniform numbers in [0, 1).
   std::vector<double> uniform(const std::string& stream, std::size_t count) const {
     return draw(context_.host->draw_uniform, stream, count);
   }
-  /// Mean 0, standard deviation 1.
+  /// Returns normal numbers of mean 0 and standard deviation 1.
   std::vector<double> normal(const std::string& stream, std::size_t count) const {
     return draw(context_.host->draw_normal, stream, count);
   }
@@ -865,10 +868,9 @@ class Initialise : public Call {
   }
 };
 
-// --- The schema and the descriptor
-// --------------------------------------------------------------------------
+// --- The schema and the descriptor ------------------------------------------------------------------------
 
-/// The range of a number, both ends included unless it says otherwise.
+/// The range of a number. Both ends are included unless the flags exclude them.
 struct Bounds {
   std::uint32_t flags = 0;
   double min = 0;
@@ -884,8 +886,8 @@ constexpr Bounds between(double min, double max) {
   return {REWIRE_MIN | REWIRE_MAX, min, max};
 }
 
-// One parameter each: name ([a-z][a-z0-9_]*), default as a user would write it, one line of doc. The text
-// must live as long as the library: literals do.
+// Make a parameter: its name ([a-z][a-z0-9_]*), its default as a user would write it, one line of doc. The
+// text must live as long as the library, as literals do.
 constexpr rewire_parameter bool_parameter(const char* name, const char* default_value, const char* doc) {
   return {name, default_value, doc, nullptr, REWIRE_PARAMETER_BOOL, 0, 0, 0};
 }
@@ -897,7 +899,7 @@ constexpr rewire_parameter float_parameter(const char* name, const char* default
                                            Bounds bounds = {}) {
   return {name, default_value, doc, nullptr, REWIRE_PARAMETER_FLOAT, bounds.flags, bounds.min, bounds.max};
 }
-/// values, one of which it takes: "feature|global"
+/// `values` lists the choices: "feature|global".
 constexpr rewire_parameter enum_parameter(const char* name, const char* default_value, const char* values,
                                           const char* doc) {
   return {name, default_value, doc, values, REWIRE_PARAMETER_ENUM, 0, 0, 0};
@@ -905,12 +907,12 @@ constexpr rewire_parameter enum_parameter(const char* name, const char* default_
 constexpr rewire_parameter text_parameter(const char* name, const char* default_value, const char* doc) {
   return {name, default_value, doc, nullptr, REWIRE_PARAMETER_STR, 0, 0, 0};
 }
-/// The schema of a plugin that has none.
+/// The schema of a plugin without parameters.
 inline constexpr std::span<const rewire_parameter> kNoParameters;
 
 namespace detail {
 
-/// Runs the author's function as the C boundary wants it: no exception leaves, the first error stays.
+/// Calls the author's function for the C boundary: no exception leaves, and the first error stays.
 template <class CallType, auto Function>
 std::int32_t boundary(const rewire_host* host, rewire_call call) noexcept {
   try {
@@ -922,7 +924,7 @@ std::int32_t boundary(const rewire_host* host, rewire_call call) noexcept {
   } catch (const std::exception& e) {
     host->set_error(call, e.what());
   } catch (...) {
-    host->set_error(call, "it threw something that is no std::exception");
+    host->set_error(call, "it threw something other than a std::exception");
   }
   return REWIRE_FAULT;
 }
@@ -952,9 +954,9 @@ constexpr rewire_plugin describe(const char* name, const char* version, const ch
 }  // namespace detail
 }  // namespace rewire::plugin
 
-/// REWIRE_PLUGIN(name, version, doc, parameters, rewrite [, initialise]), once in the library, outside any
-/// namespace. rewrite: void(const rewire::plugin::Rewrite&); initialise: void(const
-/// rewire::plugin::Initialise&).
+/// REWIRE_PLUGIN(name, version, doc, parameters, rewrite [, initialise]) defines the plugin's exported
+/// symbol. Use it once in the library, outside any namespace. rewrite: void(const rewire::plugin::Rewrite&);
+/// initialise: void(const rewire::plugin::Initialise&).
 #define REWIRE_PLUGIN(name, version, doc, parameters, ...)                               \
   extern "C" REWIRE_EXPORT const rewire_plugin* rewire_plugin_query(std::uint32_t) {     \
     static constexpr rewire_plugin plugin =                                              \

@@ -18,11 +18,12 @@ namespace {
 using namespace rewire::plugin;
 
 constexpr rewire_parameter kParameters[] = {
-    float_parameter("alpha", "2", "of W_Q W_K^T ~ alpha Z + beta I", at_least(0)),
-    float_parameter("beta", "0.6", "of W_Q W_K^T ~ alpha Z + beta I: how much a token attends to itself"),
-    float_parameter("scale", "3", "W_V and W_O are this times orthogonal matrices", above(0)),
-    enum_parameter("noise", "normal", "normal|uniform", "how Z is distributed"),
-    bool_parameter("reinit", "true", "initialise as above; false: the model's own initialisation"),
+    float_parameter("alpha", "2", "alpha in W_Q W_K^T ~ alpha Z + beta I", at_least(0)),
+    float_parameter("beta", "0.6",
+                    "beta in W_Q W_K^T ~ alpha Z + beta I: how much a token attends to itself"),
+    float_parameter("scale", "3", "factor of the orthogonal matrices that W_V and W_O start as", above(0)),
+    enum_parameter("noise", "normal", "normal|uniform", "distribution of Z; normal or uniform"),
+    bool_parameter("reinit", "true", "initialise as above; false: keep the model's initial weights"),
 };
 
 bool ends_with(const std::string& text, std::string_view end) {
@@ -35,7 +36,7 @@ Weight matrix_of(const Join& join, std::string_view role) {
     if (weight.type.shape.size() == 2) return weight;
   }
   throw Error(join.name + " has no matrix of role '" + std::string(role) +
-              "', which it re-initialises; reinit=false leaves the weights as they are");
+              "' to re-initialise; set reinit=false to keep the weights");
 }
 
 std::size_t rows_of(const Weight& weight) {
@@ -106,7 +107,7 @@ Attention attention_of(const Join& join) {
   a.d = cols_of(a.qkv), a.heads = static_cast<std::size_t>(std::max<std::int64_t>(join.heads, 1));
   if (rows_of(a.qkv) != 3 * a.d || rows_of(a.proj) != a.d || cols_of(a.proj) != a.d || a.d % a.heads != 0) {
     throw Error(join.name + ": " + a.qkv.name + " is not [3d, d], or " + a.proj.name +
-                " not [d, d]; reinit=false leaves the weights as they are");
+                " not [d, d]; set reinit=false to keep the weights");
   }
   return a;
 }
@@ -118,27 +119,27 @@ void check_weights(const Join& join) {
   } else if (join.site == "mlp") {
     const Weight fc1 = matrix_of(join, "fc1"), fc2 = matrix_of(join, "fc2");
     if (rows_of(fc1) != cols_of(fc2) || cols_of(fc1) != rows_of(fc2)) {
-      throw Error(join.name + ": " + fc2.name + " has not the shape of " + fc1.name +
-                  " the other way round; reinit=false leaves the weights as they are");
+      throw Error(join.name + ": " + fc2.name + " does not have the shape of " + fc1.name +
+                  " transposed; set reinit=false to keep the weights");
     }
   } else {
     throw Error(join.name + ": " + join.site +
-                " joins have no initialisation here; choose others by sites=, or reinit=false");
+                " joins have no initialisation here; choose other sites=, or set reinit=false");
   }
 }
 
 void rewrite(const Rewrite& call) {
   for (const Join& join : call.joins()) {
     if (join.drop_path > 0) {
-      throw Error(join.name +
-                  " has drop path: a dropped branch leaves nothing without its shortcut; set "
-                  "model.drop_path=0");
+      throw Error(
+          join.name +
+          " has drop path: without a shortcut, a dropped branch leaves nothing; set model.drop_path=0");
     }
     for (const Weight& weight : join.weights()) {
       if (weight.role == "layer_scale" || ends_with(weight.name, ".gamma")) {
-        throw Error(
-            join.name + " has LayerScale (" + weight.name +
-            "): without its shortcut the stream would be scaled down at every join; use a model without");
+        throw Error(join.name + " has LayerScale (" + weight.name +
+                    "): without a shortcut it would scale the stream down at every join; use a model without "
+                    "LayerScale");
       }
     }
     if (call.get_bool("reinit")) check_weights(join);
@@ -196,5 +197,5 @@ void initialise(const Initialise& call) {
 
 }  // namespace
 
-REWIRE_PLUGIN("skipless", "1.0.0", "takes the shortcut away and initialises the branch to do without",
+REWIRE_PLUGIN("skipless", "1.0.0", "removes the shortcut and initialises the branch to work without it",
               kParameters, rewrite, initialise)

@@ -12,9 +12,10 @@ using namespace rewire::plugin;
 
 constexpr rewire_parameter kParameters[] = {
     enum_parameter("kind", "fixed", "fixed|learnable|shared",
-                   "first and own are constants, or trained, or attention reads the first values alone"),
-    float_parameter("first", "0.5", "the share of the first attention's values; shared: not used"),
-    float_parameter("own", "0.5", "the share of an attention's own values; shared: not used"),
+                   "mix of values; fixed: constants first and own; learnable: trained, starting from first "
+                   "and own; shared: only the first attention's values"),
+    float_parameter("first", "0.5", "weight of the first attention's values; not used by kind=shared"),
+    float_parameter("own", "0.5", "weight of an attention's own values; not used by kind=shared"),
 };
 
 Value mixed(const Rewrite& call, const Join& join, const Value& first, const Value& own) {
@@ -42,10 +43,10 @@ void rewrite(const Rewrite& call) {
     }
   }
   if (!changed)
-    throw Error("it takes two blocks with attention: the first gives the values, the others read them");
+    throw Error("it needs two blocks with attention: the first gives the values, the others read them");
 }
 
 }  // namespace
 
-REWIRE_PLUGIN("value_residual", "1.0.0", "lets every attention read the first one's values beside its own",
-              kParameters, rewrite)
+REWIRE_PLUGIN("value_residual", "1.0.0",
+              "lets every attention read the first attention's values besides its own", kParameters, rewrite)

@@ -6,7 +6,7 @@ namespace rewire::programs {
 
 extern const DiagnosticRow kJoinParameters{
     .name = "parameters",
-    .doc = "the weights of one number that plugins have added to joins",
+    .doc = "the scalar weights that plugins have added to joins",
     .of_network = [](Observation& seen) {
       for (const std::string& name : trained_parameters(seen.module())) {
         const ir::Parameter& parameter = *seen.module().find_parameter(name);

@@ -79,7 +79,7 @@ double effective_rank(std::span<const double> rows, std::size_t count, std::size
 }
 
 extern const DiagnosticRow kRank{.name = "rank",
-                                 .doc = "effective ranks of what each block gives, and of the features",
+                                 .doc = "effective ranks of each block's output and of the features",
                                  .of_block =
                                      [](Observation& seen, const Block& block) {
                                        if (const Value rows = seen.sample_rows(block))

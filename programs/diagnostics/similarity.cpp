@@ -24,7 +24,8 @@ void add_similarity(Observation& seen, const Block& block) {
 
 }  // namespace
 
-extern const DiagnosticRow kSimilarity{
-    .name = "similarity", .doc = "the mean cosine of two tokens of each block", .of_block = add_similarity};
+extern const DiagnosticRow kSimilarity{.name = "similarity",
+                                       .doc = "the mean cosine between two tokens of each block",
+                                       .of_block = add_similarity};
 
 }  // namespace rewire::programs

@@ -50,7 +50,7 @@ class Diffusion : public Objective {
     check_types(forward, image);
     if (label_drop_ > 0 && null_class(module) == 0) {
       user_error(
-          "objective.label_drop={} needs a class that is none: set model.null_class=true, or "
+          "objective.label_drop={} needs a 'no class' label: set model.null_class=true, or "
           "objective.label_drop=0",
           label_drop_);
     }
@@ -89,8 +89,7 @@ class Diffusion : public Objective {
     }
     if (null_class(b.module()) == 0) {
       user_error(
-          "guidance needs a class that is none, which the network has not: train it with "
-          "model.null_class=true");
+          "guidance needs a 'no class' label, which the network lacks: train it with model.null_class=true");
     }
     const Value images[] = {at.image, at.image}, labels[] = {at.label, none_of(b, at.label)};
     const Value both =
@@ -149,9 +148,10 @@ class Diffusion : public Objective {
 
 extern const ObjectiveRow kDiffusion{
     "diffusion",
-    "velocities along straight lines from noise to the images of a class",
+    "velocities along straight lines from noise to images, conditioned on the class",
     {{"loss", "loss", Shown::number}},
-    {ir::float_parameter("label_drop", 0.1, "how often the network does not see the label")
+    {ir::float_parameter("label_drop", 0.1,
+                         "probability that a training image's label is hidden from the network")
          .at_least(0)
          .at_most(1)},
     [](const ir::Attributes& values) -> std::unique_ptr<Objective> {

@@ -29,8 +29,8 @@ class SelfDistillation : public Objective {
  public:
   explicit SelfDistillation(const Distillation& settings) : s_(settings) {}
 
-  std::vector<Form> forms() const override {
-    std::vector<Form> forms = {{.images = 2}};
+  std::vector<NetworkFunction> forms() const override {
+    std::vector<NetworkFunction> forms = {{.images = 2}};
     if (s_.local_crops > 0) forms.push_back({kLocalForm, s_.local_crops, s_.local_size});
     return forms;
   }
@@ -75,8 +75,8 @@ class SelfDistillation : public Objective {
     return {{"center", {DType::f32, {1, forward.type(forward.result("projection")).shape[1]}}}};
   }
 
-  std::vector<Held> held(const ir::Module& module) const override {
-    std::vector<Held> held;
+  std::vector<FrozenWeight> frozen_weights(const ir::Module& module) const override {
+    std::vector<FrozenWeight> held;
     for (const ir::Parameter& parameter : module.parameters) {
       if (parameter.is_weight() && parameter.name.find("last_layer") != std::string::npos)
         held.push_back({parameter.name, s_.freeze_last_layer});
@@ -184,20 +184,24 @@ extern const ObjectiveRow kSelfDistillation{
     "self-distillation without labels: the student's projections of views against those of its moving "
     "average",
     {{"loss", "loss", Shown::number}, {"entropy", "teacher's entropy", Shown::number, Better::higher}},
-    {ir::int_parameter("local_crops", 8, "views 'local' that the student alone sees")
+    {ir::int_parameter("local_crops", 8, "number of views 'local', which only the student sees")
          .at_least(0)
          .at_most(1000),
-     ir::int_parameter("local_size", 96, "their pixels a side").at_least(1).at_most(16384),
-     temperature_parameter("student_temp", 0.1, "the student's temperature"),
-     temperature_parameter("teacher_temp", 0.04, "the teacher's"),
-     temperature_parameter("warmup_teacher_temp", 0.04, "where the teacher's begins"),
-     ir::int_parameter("warmup_teacher_temp_epochs", 0, "that it takes to teacher_temp")
+     ir::int_parameter("local_size", 96, "side of a local view in pixels").at_least(1).at_most(16384),
+     temperature_parameter("student_temp", 0.1, "temperature of the student's softmax"),
+     temperature_parameter("teacher_temp", 0.04, "temperature of the teacher's softmax, after its warm-up"),
+     temperature_parameter("warmup_teacher_temp", 0.04, "temperature of the teacher's softmax at the start"),
+     ir::int_parameter(
+         "warmup_teacher_temp_epochs", 0,
+         "epochs in which the teacher's temperature rises from warmup_teacher_temp to teacher_temp")
          .at_least(0)
          .at_most(1e9),
-     ir::float_parameter("center_momentum", 0.9, "of the mean that the teacher's projections are taken about")
+     ir::float_parameter("center_momentum", 0.9,
+                         "momentum of the centre, the running mean of the teacher's outputs")
          .at_least(0)
          .at_most(1),
-     ir::int_parameter("freeze_last_layer", 1, "epochs before the head's last layer moves")
+     ir::int_parameter("freeze_last_layer", 1,
+                       "number of first epochs in which the projection head's last layer is frozen")
          .at_least(0)
          .at_most(1e9)},
     [](const ir::Attributes& values) -> std::unique_ptr<Objective> {

@@ -152,9 +152,10 @@ class MaskedPixels : public Objective {
 
 extern const ObjectiveRow kMaskedPixels{
     "mae",
-    "masked autoencoding: the pixels of the patches that the network has not seen",
+    "masked autoencoding: the pixels of the masked patches",
     {{"loss", "loss", Shown::number}},
-    {ir::bool_parameter("norm_pix_loss", true, "pixels less the mean of their patch, over its deviation")},
+    {ir::bool_parameter("norm_pix_loss", true,
+                        "normalise the target pixels of each patch by its mean and standard deviation")},
     [](const ir::Attributes& values) -> std::unique_ptr<Objective> {
       return std::make_unique<MaskedPixels>(values.get_bool("norm_pix_loss"));
     },

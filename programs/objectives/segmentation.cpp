@@ -82,8 +82,7 @@ class Segmentation : public Objective {
 
 extern const ObjectiveRow kSegmentation{
     "segmentation",
-    "a class for each pixel: cross-entropy of 'logits' [batch, classes, height, width], pixels of no class "
-    "left out",
+    "segmentation: cross-entropy of 'logits' [batch, classes, height, width] over pixels that have a class",
     {{"loss", "loss", Shown::number}, {"pixel_accuracy", "pixel accuracy", Shown::percent, Better::higher}},
     {},
     [](const ir::Attributes&) -> std::unique_ptr<Objective> { return std::make_unique<Segmentation>(); }};

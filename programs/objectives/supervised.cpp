@@ -50,22 +50,22 @@ class Supervised : public Objective {
     if (!image) user_error("the model has no argument 'image'; the objective supervised needs one");
     if (!logits && forward.result("projection")) {
       user_error(
-          "the model gives 'projection' and no result 'logits', which the objective supervised needs: set "
+          "the model gives 'projection' but not 'logits', which the objective supervised needs: set "
           "objective.name=dino");
     }
     if (!logits && forward.result("features")) {
       user_error(
-          "the model has no result 'logits', as without a head (model.classes=0); the objective supervised "
-          "needs one: set model.classes to how many there are");
+          "the model has no result 'logits' because it has no head (model.classes=0); the objective "
+          "supervised needs one: set model.classes to the number of classes");
     }
     if (!logits && forward.result("prediction")) {
       user_error(
-          "the model predicts patches and has no result 'logits', which the objective supervised needs: set "
+          "the model predicts patches but has no result 'logits', which the objective supervised needs: set "
           "objective.name=mae");
     }
     if (!logits && forward.result("velocity")) {
       user_error(
-          "the model gives velocities and has no result 'logits', which the objective supervised needs: set "
+          "the model gives velocities but has no result 'logits', which the objective supervised needs: set "
           "objective.name=diffusion");
     }
     if (!logits) {
@@ -146,15 +146,18 @@ class Supervised : public Objective {
 
 extern const ObjectiveRow kSupervised{
     "supervised",
-    "classification: cross-entropy of 'logits' against one label an image, or the probability of each class",
+    "classification: cross-entropy of 'logits' against one label per image or a probability per class",
     {{"loss", "loss", Shown::number},
      {"top1", "top-1", Shown::percent, Better::higher},
      {"top5", "top-5", Shown::percent, Better::higher}},
-    {ir::float_parameter("label_smoothing", 0, "share of the target that all classes have alike")
+    {ir::float_parameter(
+         "label_smoothing", 0,
+         "share of the target that is spread evenly over all classes; train.label_smoothing is the same key")
          .at_least(0)
          .below(1),
      ir::enum_parameter("targets", {"label", "probabilities"},
-                        "one label an image, or the probability of each class, as MixUp and CutMix make it")},
+                        "form of the targets; label: one class per image; probabilities: one probability per "
+                        "class, as MixUp and CutMix need")},
     [](const ir::Attributes& values) -> std::unique_ptr<Objective> {
       return std::make_unique<Supervised>(values.get_double("label_smoothing"),
                                           values.get_string("targets") == "probabilities");

@@ -41,9 +41,11 @@ class Adamw : public Optimizer {
 extern const OptimizerRow kAdamw{
     "adamw", "Adam with decoupled weight decay",
     with_common_parameters(
-        {ir::float_parameter("beta1", 0.9, "memory of the gradient's mean").at_least(0).below(1),
-         ir::float_parameter("beta2", 0.999, "memory of its square's mean").at_least(0).below(1),
-         ir::float_parameter("eps", 1e-8, "added to the root of that").at_least(0)}),
+        {ir::float_parameter("beta1", 0.9, "decay of the gradient's running mean").at_least(0).below(1),
+         ir::float_parameter("beta2", 0.999, "decay of the squared gradient's running mean")
+             .at_least(0)
+             .below(1),
+         ir::float_parameter("eps", 1e-8, "epsilon added to the square root").at_least(0)}),
     [](const ir::Attributes& values) -> std::unique_ptr<Optimizer> {
       return std::make_unique<Adamw>(values);
     }};

@@ -75,12 +75,14 @@ class Lamb : public Optimizer {
 }  // namespace
 
 extern const OptimizerRow kLamb{
-    "lamb", "Adam with a rate of each weight by its norm",
+    "lamb", "Adam, with each weight's rate scaled by its norm",
     with_common_parameters(
-        {ir::float_parameter("beta1", 0.9, "memory of the gradient's mean").at_least(0).below(1),
-         ir::float_parameter("beta2", 0.999, "memory of its square's mean").at_least(0).below(1),
-         ir::float_parameter("eps", 1e-6, "added to the root of that").at_least(0),
-         ir::bool_parameter("always_adapt", false, "also the rates of weights that do not decay")},
+        {ir::float_parameter("beta1", 0.9, "decay of the gradient's running mean").at_least(0).below(1),
+         ir::float_parameter("beta2", 0.999, "decay of the squared gradient's running mean")
+             .at_least(0)
+             .below(1),
+         ir::float_parameter("eps", 1e-6, "epsilon added to the square root").at_least(0),
+         ir::bool_parameter("always_adapt", false, "adapt the rate of weights without weight decay too")},
         1e-3, 0.01),
     [](const ir::Attributes& values) -> std::unique_ptr<Optimizer> {
       return std::make_unique<Lamb>(values);

@@ -50,10 +50,11 @@ class Lars : public Optimizer {
 }  // namespace
 
 extern const OptimizerRow kLars{
-    "lars", "momentum with a rate of each matrix by its norm",
+    "lars", "momentum, with each matrix's rate scaled by its norm",
     with_common_parameters(
-        {ir::float_parameter("momentum", 0.9, "memory of past directions").at_least(0).at_most(1),
-         ir::float_parameter("trust_coefficient", 1e-3, "a step's norm over the weight's, at a rate of 1")
+        {ir::float_parameter("momentum", 0.9, "decay of the momentum").at_least(0).at_most(1),
+         ir::float_parameter("trust_coefficient", 1e-3,
+                             "length of a step divided by the length of the weight, at a learning rate of 1")
              .above(0)},
         0.1, 0),
     [](const ir::Attributes& values) -> std::unique_ptr<Optimizer> {

@@ -51,10 +51,10 @@ class Lion : public Optimizer {
 }  // namespace
 
 extern const OptimizerRow kLion{
-    "lion", "the sign of a mean of gradients, with decoupled weight decay",
+    "lion", "the sign of a running mean of gradients, with decoupled weight decay",
     with_common_parameters(
-        {ir::float_parameter("beta1", 0.9, "share of the mean in a step").at_least(0).below(1),
-         ir::float_parameter("beta2", 0.99, "memory of the gradient's mean").at_least(0).below(1)},
+        {ir::float_parameter("beta1", 0.9, "share of the running mean in a step").at_least(0).below(1),
+         ir::float_parameter("beta2", 0.99, "decay of the gradient's running mean").at_least(0).below(1)},
         1e-4, 0),
     [](const ir::Attributes& values) -> std::unique_ptr<Optimizer> {
       return std::make_unique<Lion>(values);

@@ -115,17 +115,26 @@ class Muon : public Optimizer {
 }  // namespace
 
 extern const OptimizerRow kMuon{
-    "muon", "orthonormal steps of the matrices between first and last layer, AdamW for all others",
+    "muon", "orthonormal steps for the matrices between first and last layer, AdamW for the other weights",
     with_common_parameters(
-        {ir::float_parameter("momentum", 0.95, "memory of a matrix' gradient").at_least(0).below(1),
-         ir::bool_parameter("nesterov", true, "look ahead along the momentum"),
-         ir::int_parameter("ns_steps", 5, "iterations towards an orthonormal matrix").at_least(1).at_most(99),
+        {ir::float_parameter("momentum", 0.95, "decay of a matrix's momentum").at_least(0).below(1),
+         ir::bool_parameter("nesterov", true, "use Nesterov momentum"),
+         ir::int_parameter("ns_steps", 5, "Newton-Schulz iterations towards an orthonormal matrix")
+             .at_least(1)
+             .at_most(99),
          ir::enum_parameter("adjust_lr_fn", {"original", "match_rms_adamw"},
-                            "rate by shape: sqrt(max(1, rows / columns)), or 0.2 sqrt(max(rows, columns))"),
-         ir::float_parameter("adamw_lr_scale", 1, "rate of AdamW's weights over lr").above(0),
-         ir::float_parameter("beta1", 0.9, "AdamW's memory of the gradient's mean").at_least(0).below(1),
-         ir::float_parameter("beta2", 0.999, "AdamW's memory of its square's mean").at_least(0).below(1),
-         ir::float_parameter("eps", 1e-8, "added to the root of that").at_least(0)},
+                            "learning rate by shape; original: times sqrt(max(1, rows / columns)); "
+                            "match_rms_adamw: times 0.2 sqrt(max(rows, columns))"),
+         ir::float_parameter("adamw_lr_scale", 1,
+                             "learning rate of the weights that AdamW updates, divided by lr")
+             .above(0),
+         ir::float_parameter("beta1", 0.9, "AdamW's decay of the gradient's running mean")
+             .at_least(0)
+             .below(1),
+         ir::float_parameter("beta2", 0.999, "AdamW's decay of the squared gradient's running mean")
+             .at_least(0)
+             .below(1),
+         ir::float_parameter("eps", 1e-8, "epsilon added to AdamW's square root").at_least(0)},
         1e-3, 0.1),
     [](const ir::Attributes& values) -> std::unique_ptr<Optimizer> {
       return std::make_unique<Muon>(values);

@@ -50,9 +50,8 @@ extern const OptimizerRow kSgd{
     "sgd", "gradient descent with momentum",
     [] {
       ir::Schema schema = with_common_parameters({});
-      schema.push_back(
-          ir::float_parameter("momentum", 0.9, "memory of past directions").at_least(0).at_most(1));
-      schema.push_back(ir::bool_parameter("nesterov", false, "look ahead along the momentum"));
+      schema.push_back(ir::float_parameter("momentum", 0.9, "decay of the momentum").at_least(0).at_most(1));
+      schema.push_back(ir::bool_parameter("nesterov", false, "use Nesterov momentum"));
       return schema;
     }(),
     [](const ir::Attributes& values) -> std::unique_ptr<Optimizer> { return std::make_unique<Sgd>(values); }};

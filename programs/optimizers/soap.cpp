@@ -225,20 +225,22 @@ class Soap : public Optimizer {
 extern const OptimizerRow kSoap{
     "soap", "Adam in the eigenbases of Shampoo's preconditioners",
     with_common_parameters(
-        {ir::float_parameter("beta1", 0.95, "memory of the gradient's mean").at_least(0).below(1),
-         ir::float_parameter("beta2", 0.95, "memory of its square's mean").at_least(0).below(1),
-         ir::float_parameter("shampoo_beta", -1, "memory of the preconditioners; below 0: beta2")
+        {ir::float_parameter("beta1", 0.95, "decay of the gradient's running mean").at_least(0).below(1),
+         ir::float_parameter("beta2", 0.95, "decay of the squared gradient's running mean")
+             .at_least(0)
+             .below(1),
+         ir::float_parameter("shampoo_beta", -1, "decay of the preconditioners; below 0: beta2")
              .at_least(-1)
              .below(1),
-         ir::float_parameter("eps", 1e-8, "added to the root of the square's mean").at_least(0),
-         ir::int_parameter("precondition_frequency", 10, "updates between two refreshes of the bases")
+         ir::float_parameter("eps", 1e-8, "epsilon added to the square root").at_least(0),
+         ir::int_parameter("precondition_frequency", 10, "updates between two refreshes of the eigenbases")
              .at_least(1)
              .at_most(1e9),
-         ir::int_parameter("max_precond_dim", 10000, "largest extent of an axis that has a basis")
+         ir::int_parameter("max_precond_dim", 10000, "longest axis that gets an eigenbasis")
              .at_least(1)
              .at_most(32768),
-         ir::bool_parameter("precondition_1d", false, "bases also for weights of one axis"),
-         ir::bool_parameter("correct_bias", true, "of the means, as Adam does")},
+         ir::bool_parameter("precondition_1d", false, "compute eigenbases for weights of one axis too"),
+         ir::bool_parameter("correct_bias", true, "correct the bias of the running means, as Adam does")},
         3e-3, 0.01),
     [](const ir::Attributes& values) -> std::unique_ptr<Optimizer> {
       return std::make_unique<Soap>(values);

@@ -23,9 +23,9 @@ Value cosine(ir::Builder& b, Value s, double lr, const ir::Attributes& values, c
 extern const ScheduleRow kCosineSchedule{
     "cosine", "half a cosine wave down to min_lr at the end of the run",
     with_warmup(
-        {ir::float_parameter("min_lr", 0, "learning rate at the end").at_least(0),
+        {ir::float_parameter("min_lr", 0, "learning rate at the last step").at_least(0),
          ir::bool_parameter("warmup_prefix", true,
-                            "the wave begins behind the warm-up; false, as timm's default: with it")}),
+                            "begin the cosine after the warm-up; false: with it, as timm's default does")}),
     cosine};
 
 }  // namespace rewire::programs

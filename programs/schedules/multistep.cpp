@@ -24,10 +24,12 @@ Value multistep(ir::Builder& b, Value s, double lr, const ir::Attributes& values
 }  // namespace
 
 extern const ScheduleRow kMultistepSchedule{
-    "multistep", "times gamma at each milestone",
+    "multistep", "multiplied by gamma at each milestone",
     with_warmup(
-        {ir::list_parameter("milestones", {}, "epochs, in ascending order").above(0).at_most(kMostEpochs),
-         ir::float_parameter("gamma", 0.1, "factor at a milestone").at_least(0)}),
+        {ir::list_parameter("milestones", {}, "epochs, ascending, at which the rate is multiplied by gamma")
+             .above(0)
+             .at_most(kMostEpochs),
+         ir::float_parameter("gamma", 0.1, "factor of the rate at each milestone").at_least(0)}),
     multistep};
 
 }  // namespace rewire::programs

@@ -44,7 +44,7 @@ void require_image_alone(const ir::Function& forward) {
   const ir::Value image = forward.argument("image");
   if (!others.empty() || !image || forward.type(image).rank() != 4)
     user_error(
-        "features are of a network that takes 'image' [batch,channels,height,width] alone; this one takes{}",
+        "features need a network that takes only 'image' [batch,channels,height,width]; this one takes{}",
         others.empty() ? " another 'image' or none" : others + " too");
 }
 
@@ -70,8 +70,8 @@ Backbone::Backbone(const BackboneRequest& request, const FeatureChoice& choice)
     weights_name_ = "fresh";
     weights_ = fresh_weights(module, network_.plugins, static_cast<std::uint64_t>(network_.recipe.seed));
     write_log(LogLevel::info,
-              "the features are those of a freshly initialised network: give --weights FILE, or a "
-              "run's folder, for others");
+              "the features come from a freshly initialised network: give --weights FILE, or a run's folder, "
+              "to use trained weights");
   } else {
     WeightsFit fit = kBackboneFit;
     fit.origin = &origin;
@@ -95,7 +95,7 @@ void Backbone::start(std::int64_t batch) {
   FeatureFacts facts;
   ir::Module module = make_module(batch, facts);
   require_precision(engine_name_, module);
-  engine_ = make_engine(engine_name_, module, static_cast<int>(network_.recipe.train.threads));
+  engine_ = make_engine(engine_name_, module, {.threads = static_cast<int>(network_.recipe.train.threads)});
   start_state(*engine_, module, weights_, static_cast<std::uint64_t>(network_.recipe.seed));
   batch_ = batch;
 }
@@ -160,8 +160,8 @@ FeatureSet Backbone::collect(const ImagePass& pass) {
 
 void require_all_read(const FeatureSet& set, std::string_view option) {
   if (set.left_out == 0) return;
-  user_error("{} is told image by image, and {} of the images cannot be read: take them out of the data",
-             option, set.left_out);
+  user_error("{} needs every image, but {} of the images cannot be read: remove them from the data", option,
+             set.left_out);
 }
 
 std::int64_t Backbone::count_classes() const {

@@ -1,5 +1,5 @@
-// A network as a source of features: of a run or of a model with weights, its head or decoder left off, on the images of
-// its recipe's data or on those of a file.
+// A network of a run, or of a model with weights, as a feature extractor without head or decoder. Images
+// come from the recipe's data or from a file.
 #pragma once
 
 #include <algorithm>
@@ -17,52 +17,52 @@
 namespace rewire::runtime {
 
 struct BackboneRequest {
-  TrainedRequest trained;  // without weights: fresh ones
-  std::string engine;      // of engine_names(), or cuda
+  TrainedRequest trained;  // fresh weights if it names none
+  std::string engine;      // one of engine_names(), or cuda
 };
 
-/// Features of some images, with their labels.
+/// The features and labels of some images.
 struct FeatureSet {
   std::vector<float> rows;  // [images, patches, width], or [images, width]
   std::vector<std::int64_t> labels;
-  // Where images are kept: [images, channels, height, width], and what they are called (of a pass in order).
+  // If images are kept: [images, channels, height, width]; and their names, if the pass is in order.
   std::vector<float> images;
   std::vector<std::string> names;
-  std::int64_t left_out = 0;  // images before the last of them that could not be read
+  std::int64_t left_out = 0;  // unreadable images before the last one taken
   std::int64_t count() const { return std::ssize(labels); }
 };
-/// UserError where some are left out, so that what `option` gives image by image would be another image's.
+/// Throws UserError if images were left out: what `option` lists by image would then belong to others.
 void require_all_read(const FeatureSet& set, std::string_view option);
 
-/// How images are taken: their split, augmented as `epoch` of training sees them, or (-1) in order as evaluation does.
+/// The images to take of `split`: as `epoch` of training augments them, or, for -1, in evaluation's order.
 struct ImagePass {
   Split split = Split::train;
   std::int64_t epoch = -1;
   std::int64_t images = 0;  // the first ones; 0: all,
-  std::int64_t most = 0;    // but no more than so many, unless this is 0
+  std::int64_t most = 0;    // but at most this many, unless this is 0
   bool keeps_images = false;
 };
 
 class Backbone {
  public:
-  /// UserError where there is no such network, it takes more than an image, its weights do not fit, or it has no such
-  /// features.
+  /// Throws UserError if the network does not exist, takes more than an image, lacks the features, or if its
+  /// weights do not fit.
   Backbone(const BackboneRequest& request, const FeatureChoice& choice);
 
   const Recipe& recipe() const { return network_.recipe; }
   const FeatureFacts& facts() const { return facts_; }
-  /// Numbers of an image's features.
+  /// Returns how many numbers an image's features have.
   std::int64_t numbers() const { return facts_.width * std::max<std::int64_t>(facts_.patches, 1); }
-  /// [channels, height, width]
+  /// The image shape: [channels, height, width].
   const ir::Shape& image() const { return image_; }
-  /// Where the weights are from, for people.
+  /// The origin of the weights, for people.
   const std::string& weights() const { return weights_name_; }
 
-  /// f32 [images, …] of f32 [images, channels, height, width].
+  /// Computes features f32 [images, …] of images f32 [images, channels, height, width].
   HostTensor features(const HostTensor& images);
-  /// UserError where there are fewer images than are asked for.
+  /// Computes the features of a pass. Throws UserError if there are fewer images than asked for.
   FeatureSet collect(const ImagePass& pass);
-  /// The classes of the labels of both splits: one more than the largest.
+  /// Returns the number of classes: one more than the largest label of both splits.
   std::int64_t count_classes() const;
 
  private:
@@ -73,13 +73,13 @@ class Backbone {
   FeatureChoice choice_;
   std::string engine_name_;
   Network network_;
-  std::int64_t epoch_ = 0;  // whose network it is
+  std::int64_t epoch_ = 0;  // the run's epoch, for which the network is built
   FeatureFacts facts_;
   ir::Shape image_;
-  std::int64_t fixed_batch_ = 1;  // of a module from a file; 1: any
+  std::int64_t fixed_batch_ = 1;  // batch of a module from a file; 1: any
   std::string weights_name_;
   TensorMap weights_;
-  std::int64_t batch_ = 0;  // of the engine
+  std::int64_t batch_ = 0;  // the engine's batch
   std::unique_ptr<Engine> engine_;
 };
 

@@ -84,8 +84,7 @@ class FeatureBuilder {
  public:
   FeatureBuilder(ir::Module& module, ir::Function& f, FeatureKind kind)
       : module_(module), f_(f), b_(module, f), kind_(kind), blocks_(find_blocks(f)) {
-    if (blocks_.empty())
-      user_error("the network has no residual joins, so that it has no blocks to look into");
+    if (blocks_.empty()) user_error("the network has no residual joins, and so no blocks to analyze");
     find_end();
   }
 
@@ -99,7 +98,7 @@ class FeatureBuilder {
       parts.push_back(part);
       const ir::Shape &first = b_.shape(parts.front()), &other = b_.shape(part);
       if (!std::equal(first.begin(), first.end() - 1, other.begin(), other.end() - 1))
-        user_error("features of {} and of {} do not go together: {} and {}", facts.layers.front(), name,
+        user_error("features of {} and {} cannot be concatenated: {} and {}", facts.layers.front(), name,
                    ir::to_string(first), ir::to_string(other));
     }
     const Value all = parts.size() == 1 ? parts.front() : b_.concat(parts, -1);
@@ -142,8 +141,9 @@ class FeatureBuilder {
 
   std::pair<std::string, Value> of_layer(const std::string& layer, FeatureFacts& facts) {
     if (layer == kNorm) {
-      if (kind_ == FeatureKind::keys) user_error("--layer norm has no keys: they are of a block's attention");
-      if (!norm_) user_error("--layer norm: the network has no norm of tokens behind its last block");
+      if (kind_ == FeatureKind::keys)
+        user_error("--layer norm has no keys: only a block's attention has them");
+      if (!norm_) user_error("--layer norm: the network has no norm of tokens after its last block");
       const Value end = ends_in_maps() && pooled_ ? pooled_ : blocks_.back().exit;
       return {layer, pick(tokens_of(blocks_.back(), end), true, facts)};
     }
@@ -178,7 +178,7 @@ class FeatureBuilder {
     const ir::Join& join = block.joins.back();
     const ir::Shape shape = b_.shape(stream);
     if (join.batch_axis != 0 || shape.size() < 3 || shape.size() > 4)
-      user_error("{}: its stream is {}, neither tokens [batch, tokens, width] nor maps", block.name,
+      user_error("{}: its stream is {}, which is neither tokens [batch, tokens, width] nor maps", block.name,
                  ir::to_string(shape));
     const bool channels_last = join.channel_axis == static_cast<int>(shape.size()) - 1;
     if (shape.size() == 3) {
@@ -228,12 +228,12 @@ class FeatureBuilder {
   Value keys_of(const Block& block, FeatureFacts& facts) {
     const std::vector<std::size_t> ops = attention_ops(f_, block);
     if (ops.empty())
-      user_error("--kind keys: {} has no attention, so that it has no keys; --kind tokens has its stream",
+      user_error("--kind keys: {} has no attention, and so no keys; --kind tokens gives its stream",
                  block.name);
     const Value keys = f_.body[ops.back()].operands.at(1);  // [batch, heads, tokens, width]
     const ir::Shape shape = b_.shape(keys);
     if (shape.size() != 4)
-      user_error("--kind keys: those of {} are {}, not [batch, heads, tokens, width]", block.name,
+      user_error("--kind keys: the keys of {} are {}, not [batch, heads, tokens, width]", block.name,
                  ir::to_string(shape));
     const Value flat =
         b_.reshape(b_.transpose(keys, {0, 2, 1, 3}), {shape[0], shape[2], shape[1] * shape[3]});
@@ -261,7 +261,7 @@ FeatureKind feature_kind(const std::string& name) {
   const std::vector<std::string> names = feature_kind_names();
   const auto found = std::ranges::find(names, name);
   if (found == names.end())
-    user_error("'{}' is no kind of features{}; there are {}", name, did_you_mean(name, names),
+    user_error("unknown kind of features '{}'{}; choose from {}", name, did_you_mean(name, names),
                fmt::join(names, ", "));
   return static_cast<FeatureKind>(found - names.begin());
 }

@@ -33,9 +33,9 @@ std::vector<std::uint8_t> as_bytes(const std::vector<double>& components) {
 }  // namespace
 
 void require_grid(const FeatureFacts& facts, const char* option) {
-  if (facts.patches == 0) user_error("{}: it takes the patches' features: --kind tokens or keys", option);
+  if (facts.patches == 0) user_error("{} needs the patches' features: use --kind tokens or keys", option);
   if (facts.rows == 0)
-    user_error("{}: the {} patches of {} are no square grid", option, facts.patches, facts.layers.front());
+    user_error("{}: the {} patches of {} are not a square grid", option, facts.patches, facts.layers.front());
 }
 
 std::vector<double> principal_components(std::span<const float> rows, std::size_t width,

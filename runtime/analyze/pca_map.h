@@ -1,4 +1,5 @@
-// Patches as colours: the three largest principal components of all patches of some images, as red, green and blue.
+// Shows patches as colours: the three largest principal components of all patches become red, green and
+// blue.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +13,12 @@
 
 namespace rewire::runtime {
 
-/// UserError, for `option`, where the features are no patches of a grid.
+/// Throws UserError for `option` unless the features are patches of a grid.
 void require_grid(const FeatureFacts& facts, const char* option);
 
-/// Of rows [count, width]: less their mean, along the `components` directions of largest variance, [count, components];
-/// each direction's largest entry is positive. Less directions than width and rows allow are zeros.
+/// Projects rows [count, width], less their mean, onto the `components` directions of largest variance:
+/// [count, components]. Each direction's largest entry is positive. Components beyond what width and rows
+/// allow are 0.
 std::vector<double> principal_components(std::span<const float> rows, std::size_t width,
                                          std::size_t components);
 
@@ -24,12 +26,12 @@ struct PcaPictures {
   std::span<const float> rows;  // [images, patches, width]
   const FeatureFacts& facts;
   std::span<const float>
-      pixels;  // [images, channels, height, width], as `normalize` of `transforms` made them
+      pixels;  // [images, channels, height, width], normalised by `normalize` of `transforms`
   const ir::Shape& image;
   const ir::Attributes& transforms;
 };
-/// A contact sheet, 4 images a row: each beside its patches, whose components are scaled so that the least is 0 and the
-/// largest 255 over all images.
+/// Draws a contact sheet with 4 images a row, each beside its patches. Each component is scaled over all
+/// images, so that its least value is 0 and its largest 255.
 DrawnImage draw_pca_maps(const PcaPictures& pictures);
 
 }  // namespace rewire::runtime

@@ -49,10 +49,10 @@ std::vector<std::int64_t> mask_file(const std::string& npy_path, const ir::Shape
   const ir::TensorType& type = masks.type();
   const bool fits = type.rank() == 3 && type.shape[1] == image.at(1) && type.shape[2] == image.at(2);
   if (ir::is_float(type.dtype) || !fits)
-    user_error("{}: it is {}; masks are integers [images,{},{}], as large as the network's images", npy_path,
-               to_string(type), image.at(1), image.at(2));
+    user_error("{}: it is {}; masks must be integers [images,{},{}], the size of the network's images",
+               npy_path, to_string(type), image.at(1), image.at(2));
   if (type.shape[0] < count)
-    user_error("{}: it has {} masks, and {} images are taken", npy_path, type.shape[0], count);
+    user_error("{}: it has {} masks, but {} images are used", npy_path, type.shape[0], count);
   const ir::Tensor numbers = to_double(masks);
   std::vector<std::int64_t> labels;
   for (const double number : numbers.data) labels.push_back(static_cast<std::int64_t>(number));
@@ -68,7 +68,7 @@ std::vector<std::int64_t> mask_folder(const std::string& folder, const std::vect
     const std::string file = mask_of(folder, name);
     const ImageSize size = decode_image(read_file(file, kMostMaskBytes), file, 1, pixels);
     if (size.height != image.at(1) || size.width != image.at(2))
-      user_error("{}: it has {} x {} pixels; masks are as large as the network's images, {} x {}", file,
+      user_error("{}: it has {} x {} pixels; masks must have the size of the network's images, {} x {}", file,
                  size.height, size.width, image.at(1), image.at(2));
     labels.insert(labels.end(), pixels.begin(), pixels.end());
   }
@@ -82,7 +82,7 @@ std::int64_t pixel_classes(std::span<const std::int64_t> labels) {
   }
   if (largest < 0) user_error("no pixel of the masks has a class: all are {}", kIgnoredPixel);
   if (largest > kIgnoredPixel)
-    user_error("a pixel of the masks is {}; classes are 0 to 254, 255 is none", largest);
+    user_error("a pixel of the masks is {}; classes are 0 to 254, and 255 means no class", largest);
   return largest + 1;
 }
 

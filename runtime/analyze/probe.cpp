@@ -82,7 +82,7 @@ class ProbeRun {
     eval_metrics_ = programs::add_eval_program(module_, options.objective);
     if (objective == "segmentation") add_predict_program(module_);
     ir::verify(module_);
-    engine_ = make_engine(training.engine, module_, training.threads);
+    engine_ = make_engine(training.engine, module_, {.threads = training.threads});
     start_state(*engine_, module_, fresh_weights(module_, {}, training.seed), training.seed);
   }
 

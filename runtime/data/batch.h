@@ -1,4 +1,4 @@
-// What a step or an evaluation is fed: tensors by name, and the place of their samples in the data.
+// The input of a step or an evaluation: named tensors, and the place of their samples in the data.
 #pragma once
 
 #include <cstdint>
@@ -7,20 +7,20 @@
 
 namespace rewire::runtime {
 
-/// Of each field [B, …], of views [count, B, …]; `weight` f32 [B], which is 1, or 0 of a sample that only fills up the batch;
-/// what was drawn or read beside; and what is the same in each batch.
+/// A batch of B samples. `tensors` has each field [B, …] and each view [count, B, …]; `weight` f32 [B],
+/// which is 0 for a row that only fills up the batch, else 1; noise; and constants, the same in each batch.
 struct Batch {
   TensorMap tensors;
   std::int64_t epoch = 0;
-  std::int64_t index = 0;  // in its epoch
-  std::int64_t first = 0;  // of its samples, in its epoch
+  std::int64_t index = 0;  // number in its epoch
+  std::int64_t first = 0;  // place of its first sample in its epoch
 };
 
-/// The place of the next batch. Where an epoch has had batches of other sizes, its samples are not batch times a size.
+/// The place of the next batch. `sample` is not batch times a size if the epoch had batches of other sizes.
 struct DataPosition {
   std::int64_t epoch = 0;
-  std::int64_t batch = 0;   // of the epoch
-  std::int64_t sample = 0;  // of the epoch, the batch's first
+  std::int64_t batch = 0;   // number in the epoch
+  std::int64_t sample = 0;  // place of the batch's first sample in the epoch
   bool operator==(const DataPosition&) const = default;
 };
 

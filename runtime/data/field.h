@@ -12,22 +12,22 @@ namespace rewire::runtime {
 
 using programs::FieldKind;
 
-/// An extent in which samples differ: height and width of images of any size, the number of boxes.
+/// Marks an extent in which samples differ: height and width of images of any size, the number of boxes.
 inline constexpr std::int64_t kRagged = -1;
 
 struct Field {
   std::string name;
   ir::DType dtype = ir::DType::f32;
-  ir::Shape shape;  // of one sample; kRagged where each has its own extent
+  ir::Shape shape;  // shape of one sample; kRagged for extents that differ
   FieldKind kind = FieldKind::number;
-  std::int64_t categories = 0;          // of integers: each lies in [0, categories); 0: any
-  std::vector<std::string> names = {};  // by category or token; empty where they have none
+  std::int64_t categories = 0;          // for integers, each in [0, categories); 0: any
+  std::vector<std::string> names = {};  // names of categories or tokens; may be empty
 };
 
-/// The tensors of one sample by the names of its source's fields. Memory is kept from one sample to the next.
+/// The tensors of one sample, by field name. Memory is kept from one sample to the next.
 using Sample = TensorMap;
 
-/// The tensor of that name, of that type, its elements undefined. For sources that fill a sample.
+/// Returns the tensor of that name and type, with undefined elements, for a source that fills a sample.
 HostTensor& place_in(Sample& sample, const std::string& name, const ir::TensorType& type);
 
 }  // namespace rewire::runtime

@@ -50,7 +50,7 @@ std::string difference(const DataIdentity& one, const DataIdentity& other, std::
     return images + fmt::format("class {} is '{}' {}, '{}' {}", first - one.classes.begin(), visible(*first),
                                 then, visible(*second), now);
   }
-  return images + "but their names or labels are others";
+  return images + "but their names or labels differ";
 }
 
 }  // namespace rewire::runtime

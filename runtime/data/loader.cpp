@@ -34,7 +34,7 @@ void check(const LoaderOptions& options, std::int64_t count) {
     internal_error("{} repeats of each sample", options.repeats);
   if (count < 1) user_error("the data set has no samples");
   if (options.training && count < options.batch) {
-    user_error("train.batch is {}, but the training data has {} samples only", options.batch, count);
+    user_error("train.batch is {}, but the training data has only {} samples", options.batch, count);
   }
 }
 
@@ -61,7 +61,7 @@ Loader::Loader(SampleFunction sample, std::int64_t count, const LoaderOptions& o
     for (int i = 0; i < options.threads; ++i)
       threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
   } catch (const std::system_error& error) {
-    user_error("cannot start thread {} of {} that load data: {}; lower data.threads", threads_.size() + 1,
+    user_error("cannot start thread {} of {} to load data: {}; lower data.threads", threads_.size() + 1,
                options.threads, error.code().message());
   }
 }

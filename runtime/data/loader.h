@@ -1,9 +1,10 @@
-// Batches for training and evaluation, prepared ahead by a few threads into a bounded queue. What a batch
-// holds depends on (seed, epoch, index, first sample) alone: not on the number of threads, not on where the run began.
+// Prepares batches for training and evaluation ahead of their use, by a few threads, into a bounded queue. A
+// batch depends on (seed, epoch, index, first sample) alone: not on the number of threads or on where the
+// run began.
 //
-// Training: each epoch visits the samples in its own random order; what is left over at the end of an epoch
-// is dropped. Evaluation: the samples in order; the last batch is padded with rows of zeros and weight 0. Both
-// go on epoch after epoch: a pass over the data is batches_per_epoch() calls of next().
+// Training: each epoch visits the samples in its own random order and drops what is left over at its end.
+// Evaluation: samples come in order; the last batch is padded with rows of zeros and weight 0. Both go on
+// epoch after epoch: a pass over the data is batches_per_epoch() calls of next().
 #pragma once
 
 #include <condition_variable>
@@ -23,50 +24,51 @@
 
 namespace rewire::runtime {
 
-/// What follows once all rows of a batch are there.
+/// Called when all rows of a batch are filled.
 using BatchFunction = std::function<void(Batch& batch)>;
 
-/// Numbers drawn for each sample, a function of seed, epoch, sample and name, uniformly from [0, 1) or from the standard
-/// normal distribution; evaluation draws the same in each pass.
+/// Numbers drawn for each sample, uniform in [0, 1) or standard normal: a function of seed, epoch, sample
+/// and name. Evaluation draws the same ones in each pass.
 struct NoiseShape {
   std::string name;
-  ir::Shape sample;  // without the batch
+  ir::Shape sample;  // without the batch axis
   bool is_normal = false;
 };
 
-/// The order in which an epoch visits the samples: a permutation.
+/// Returns the order in which an epoch visits the samples: a permutation.
 using OrderFunction = std::function<std::vector<std::uint32_t>(std::int64_t epoch)>;
 
 struct LoaderOptions {
-  std::vector<RowField> fields;  // of a row
+  std::vector<RowField> fields;  // fields of one row
   bool training = true;
   std::int64_t batch = 64;
-  std::uint64_t seed = 0;         // of the order, which evaluation has none of, and of noise
+  std::uint64_t seed = 0;         // for the training order and noise
   OrderFunction order = nullptr;  // null: epoch_order()
   std::int64_t repeats =
-      1;            // how often in a row each sample comes; an epoch has as many batches nevertheless
-  int threads = 1;  // that prepare batches
+      1;            // consecutive visits of each sample; the number of batches in an epoch does not change
+  int threads = 1;  // threads that prepare batches
   std::int64_t prefetch = 4;       // batches prepared ahead, at most
   BatchFunction finish = nullptr;  // fills the tensors of `made`, and may change others
   std::vector<RowField> made = {};
   std::vector<NoiseShape> noise = {};
-  std::map<std::string, std::vector<float>> constants = {};  // the same in each batch: f32, of rank 1
+  std::map<std::string, std::vector<float>> constants = {};  // f32 of rank 1, the same in each batch
 };
 
 class Loader {
  public:
-  /// UserError on options out of range, on fewer samples than one training batch, and on a `start` beyond an epoch.
+  /// Throws UserError on options out of range, on fewer samples than one training batch, and on a `start`
+  /// beyond an epoch.
   Loader(SampleFunction sample, std::int64_t count, const LoaderOptions& options, DataPosition start = {});
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  /// The next batch, waiting for it if need be. The tensors that `batch` held before are filled again later:
-  /// hand the same Batch in each time and nothing is allocated. Throws what preparing this batch threw, again
-  /// at every further call.
+  /// Waits for the next batch and swaps it into `batch`. The tensors that `batch` held are filled again
+  /// later, so that passing the same Batch each time allocates nothing. Throws what preparing this batch
+  /// threw, again at every further call.
   void next(Batch& batch);
 
-  /// Of the batch that next() gives next.
+  /// Returns the place of the batch that next() gives next.
   DataPosition position() const;
   std::int64_t batches_per_epoch() const { return batches_per_epoch_; }
 
@@ -90,19 +92,19 @@ class Loader {
   const std::int64_t count_;
   const LoaderOptions options_;
   const DataPosition start_;
-  std::int64_t batches_per_epoch_ = 0, batches_of_first_ = 0;  // of the epoch that it starts in, those left
+  std::int64_t batches_per_epoch_ = 0, batches_of_first_ = 0;  // batches left in the first epoch
 
   std::mutex order_mutex_;
-  std::map<std::int64_t, Order> orders_;  // by epoch, those in flight
+  std::map<std::int64_t, Order> orders_;  // orders by epoch, for batches in flight
 
   // Batches are numbered from `start_`. Number n is prepared in slot n % slots, once n < consumed_ + slots.
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   std::vector<Slot> slots_;
-  std::int64_t claimed_ = 0;   // numbers below are being prepared, or are
-  std::int64_t consumed_ = 0;  // what next() gives next
+  std::int64_t claimed_ = 0;   // the first number that no thread has claimed
+  std::int64_t consumed_ = 0;  // the number that next() gives next
 
-  std::vector<std::jthread> threads_;  // last: joined while all above still stands
+  std::vector<std::jthread> threads_;  // last: joined before all above is destroyed
 };
 
 }  // namespace rewire::runtime

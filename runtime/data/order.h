@@ -6,8 +6,8 @@
 
 namespace rewire::runtime {
 
-/// Each of `count` samples is as likely at each place: Fisher-Yates on the Philox numbers of (seed, epoch).
-/// UserError above 2^32 samples.
+/// Returns a random permutation of `count` samples: Fisher-Yates on the Philox numbers of (seed, epoch).
+/// Throws UserError above 2^32 samples.
 std::vector<std::uint32_t> epoch_order(std::int64_t count, std::uint64_t seed, std::int64_t epoch);
 
 }  // namespace rewire::runtime

@@ -60,8 +60,8 @@ const Field* field_for(std::string_view source, const std::vector<Field>& fields
   for (const Field& field : fields) {
     if (field.kind != asked.kind) continue;
     if (found != nullptr)
-      user_error("{}: '{}' may be its '{}' or '{}': name one of them so", source, asked.name, found->name,
-                 field.name);
+      user_error("{}: '{}' may be its '{}' or '{}': give one of them this name", source, asked.name,
+                 found->name, field.name);
     found = &field;
   }
   return found;
@@ -72,7 +72,7 @@ void check_categories(const HostTensor& tensor, const FieldLink& link, const Sou
                       std::int64_t index) {
   for (const Integer value : tensor.as<const Integer>()) {
     if (value < 0 || static_cast<std::int64_t>(value) >= link.asked.categories)
-      throw DataError(fmt::format("{}: its '{}' has {}, and the network tells 0 to {} apart",
+      throw DataError(fmt::format("{}: its '{}' has {}, but the network's classes are 0 to {}",
                                   source.sample_name(index), link.field, value, link.asked.categories - 1));
   }
 }
@@ -120,11 +120,11 @@ std::vector<FieldLink> link_fields(std::string_view source, const std::vector<Fi
                  wanted.name, to_string(wanted));
     }
     if (!link.is_mask && !fits(*field, wanted)) {
-      user_error("{}: its '{}' is {}, the network takes '{}' {}", source, field->name, to_string(*field),
+      user_error("{}: its '{}' is {}, but the network takes '{}' {}", source, field->name, to_string(*field),
                  wanted.name, to_string(wanted));
     }
     if (!link.is_mask && wanted.categories > 0 && field->categories > wanted.categories) {
-      user_error("{}: its '{}' has {} categories, and the network tells {} apart", source, field->name,
+      user_error("{}: its '{}' has {} categories, but the network has {}", source, field->name,
                  field->categories, wanted.categories);
     }
     link.field = field->name;
@@ -147,7 +147,7 @@ void write_field(const FieldLink& link, const Sample& sample, std::span<std::byt
   const Field& asked = link.asked;
   if (tensor.type().dtype != asked.dtype || shape.size() != asked.shape.size() ||
       !std::ranges::equal(shape, asked.shape, std::ranges::less_equal())) {
-    throw DataError(fmt::format("{}: its '{}' is {}, and the network takes up to {}",
+    throw DataError(fmt::format("{}: its '{}' is {}, but the network takes at most {}",
                                 source.sample_name(index), link.field, ir::to_string(tensor.type()),
                                 to_string(asked)));
   }

@@ -15,9 +15,8 @@ constexpr std::size_t kMostTold = 10;
 void UnreadableSamples::add(std::int64_t sample, std::string_view why) {
   const std::lock_guard lock(mutex_);
   if (!samples_.insert(sample).second || samples_.size() > kMostTold) return;
-  write_log(LogLevel::warning,
-            fmt::format("left out: {}{}", why,
-                        samples_.size() == kMostTold ? "; further ones are only counted" : ""));
+  write_log(LogLevel::warning, fmt::format("left out: {}{}", why,
+                                           samples_.size() == kMostTold ? "; others are only counted" : ""));
 }
 
 std::int64_t UnreadableSamples::count() const {
@@ -44,7 +43,7 @@ SampleFunction sample_function(const Source& source, ReadFunction read, const Sa
         options.unreadable->add(at.sample, error.what());
       }
     }
-    if (options.replaces) user_error("{}: not one of its samples can be read", source.name());
+    if (options.replaces) user_error("{}: none of its samples can be read", source.name());
     return false;
   };
 }

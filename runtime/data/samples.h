@@ -1,4 +1,4 @@
-// Samples that cannot be read: what takes their place, and how many there are.
+// Counts and replaces samples that cannot be read.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,14 @@
 
 namespace rewire::runtime {
 
-/// As a ReadFunction; false where there is no such sample: the row may then hold anything.
+/// Reads a row as a ReadFunction does. Returns false if there is no such sample; the row is then undefined.
 using SampleFunction = std::function<bool(const Visit& visit, SampleRow row)>;
 
-/// The samples of a source that were left out because they cannot be read. The first of them are told as warnings.
+/// The samples of a source that were left out because they cannot be read. The first of them are logged as
+/// warnings.
 class UnreadableSamples {
  public:
-  /// One that is known already is not told again.
+  /// Adds a sample. One that is known already is not logged again.
   void add(std::int64_t sample, std::string_view why);
   std::int64_t count() const;
 
@@ -29,12 +30,13 @@ class UnreadableSamples {
 
 struct SampleOptions {
   UnreadableSamples* unreadable =
-      nullptr;  // null: a sample that cannot be read is an error, as a DataError is
-  /// Instead of a sample that cannot be read, the next one of the source that can be; else there is none.
+      nullptr;  // null: an unreadable sample is an error, as every DataError always is
+  /// Takes the source's next readable sample in place of an unreadable one; false: it is left out.
   bool replaces = false;
 };
 
-/// `read` writes the rows of `source`'s samples. All must outlive the function.
+/// Makes a sample function from `read`, which writes the rows of `source`'s samples. All must outlive the
+/// function.
 SampleFunction sample_function(const Source& source, ReadFunction read, const SampleOptions& options = {});
 
 }  // namespace rewire::runtime

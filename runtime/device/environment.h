@@ -1,5 +1,4 @@
-// The environment's say in what is computed: variables that make a library run other code, and so compute
-// other bits.
+// Environment variables that change results: they make a library run other code, and so compute other bits.
 #pragma once
 
 #include <map>
@@ -8,16 +7,16 @@
 
 namespace rewire::runtime {
 
-using Environment = std::map<std::string, std::string>;  // what is set, by name
+using Environment = std::map<std::string, std::string>;  // the variables that are set, by name
 
-/// Of oneDNN (the instructions that it may use, how f32 may be computed), OpenBLAS (the processor that it
-/// takes this one for) and the C library (instructions that its functions do without).
+/// Returns the variables of oneDNN (the instructions it may use, f32 arithmetic), OpenBLAS (the processor it
+/// assumes) and the C library (instructions its functions avoid).
 Environment host_environment();
-/// Of cuBLAS and cuBLASLt (TF32 and emulation that nobody asked for in a recipe, work space), beside the
-/// host's.
+/// Returns host_environment() and the variables of cuBLAS and cuBLASLt (TF32 and emulation that no recipe
+/// asked for, workspace).
 Environment device_environment();
 
-/// The names of all of these variables, the host's first.
+/// Returns the names of all of these variables, the host's first.
 std::vector<std::string> recorded_variables();
 
 }  // namespace rewire::runtime

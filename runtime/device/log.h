@@ -1,5 +1,5 @@
-// The runtime's log: one line a message, to whatever sink the program has given spdlog's default logger. It
-// keeps spdlog's headers, which cost seconds a file, in one place.
+// The runtime's log: one line per message, to the sink of spdlog's default logger, which the program sets.
+// Only this part of the runtime includes spdlog's headers, which cost seconds per file.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@ namespace rewire::runtime {
 
 enum class LogLevel : std::uint8_t { debug, info, warning };
 
-/// One line: what a terminal does not show as itself is made visible.
+/// Logs one line; characters that a terminal does not show are made visible.
 void write_log(LogLevel level, std::string_view message);
-/// For as long as it lives it is told each message too, whatever the log shows, from any thread but one at a time.
-/// There is one at a time, and it neither throws nor logs.
+/// Receives each message while it lives, whatever the log shows, from any thread but one at a time. At most
+/// one listener exists; it neither throws nor logs.
 class LogListener {
  public:
   using Listen = std::function<void(LogLevel, std::string_view message)>;
@@ -26,7 +26,7 @@ class LogListener {
   const Listen listen_;
 };
 
-/// The first message of a topic in a process, whoever has it.
+/// Logs the first message of a topic in a process, whatever its caller.
 void write_log_once(LogLevel level, std::string_view topic, std::string_view message);
 
 }  // namespace rewire::runtime

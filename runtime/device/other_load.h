@@ -1,4 +1,4 @@
-// What other programs take of the CPUs that this process may run on, while something is measured.
+// Measures the use of this process's CPUs by other programs.
 #pragma once
 
 #include <optional>
@@ -10,9 +10,9 @@ namespace rewire::runtime {
 
 class OtherLoad {
  public:
-  /// Begins to measure. `root` stands for "/".
+  /// Begins to measure. `root` replaces "/".
   explicit OtherLoad(std::string root = "/");
-  /// How many of these CPUs others kept busy since, on average; nothing where the system does not tell.
+  /// Returns how many of these CPUs others kept busy since, on average; nothing if the system does not say.
   std::optional<double> cpus() const;
 
  private:
@@ -22,8 +22,8 @@ class OtherLoad {
   std::optional<double> busy_;
 };
 
-/// Seconds that the CPUs of these numbers were busy since the start, by the text of /proc/stat, whose ticks are
-/// hundredths; nothing where it has none of them.
+/// Returns the seconds that these CPUs were busy since the system started, from the text of /proc/stat,
+/// whose ticks are hundredths; nothing if it has none of them.
 std::optional<double> busy_seconds(std::string_view proc_stat, const std::vector<int>& cpus);
 
 }  // namespace rewire::runtime

@@ -1,4 +1,4 @@
-// What this process has used so far, and what it may use.
+// Resources that this process has used, and may use.
 #pragma once
 
 #include <cstdint>
@@ -7,22 +7,22 @@
 
 namespace rewire::runtime {
 
-/// The most memory that was resident at once, in bytes.
+/// Returns the largest memory that was resident at once, in bytes.
 std::int64_t peak_memory_bytes();
 
-/// What is allocated on the heap now, in bytes; nothing in a sanitizer's build, whose allocator does not
-/// tell.
+/// Returns the bytes on the heap now; nothing in a sanitizer's build, whose allocator does not report them.
 std::optional<std::int64_t> heap_bytes();
 
-/// The cores that this process may use: those it may run on, or fewer where its control groups have a quota
-/// of CPU time (cgroup.h); at least 1. What is computed never depends on it. `root` stands for "/".
+/// Returns the number of cores that this process may run on, or fewer if its control groups have a quota of
+/// CPU time (cgroup.h); at least 1. Results never depend on it. `root` replaces "/".
 int usable_cores(const std::string& root = "/");
 
-/// What this process can still take of memory, as the kernel estimates it, in bytes: of the machine's, or
-/// less where its control groups have a limit. Nothing where neither is known.
+/// Returns the bytes of memory that this process can still take, as the kernel estimates it: the machine's,
+/// or less if its control groups have a limit. Nothing if neither is known.
 std::optional<std::int64_t> available_memory_bytes(const std::string& root = "/");
 
-/// The memory that this process could have if it were alone: the machine's, or its control groups' limit.
+/// Returns the memory that this process could have if it were alone: the machine's, or its control groups'
+/// limit.
 std::int64_t total_memory_bytes(const std::string& root = "/");
 
 }  // namespace rewire::runtime

@@ -1,5 +1,4 @@
-// REWIRE_SANITIZED is defined where a sanitizer stands in for the allocator. GCC and Clang say so
-// differently.
+// Defines REWIRE_SANITIZED if a sanitizer replaces the allocator. GCC and Clang report it differently.
 #pragma once
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

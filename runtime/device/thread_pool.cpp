@@ -186,8 +186,7 @@ struct ThreadPool::Impl {
 };
 
 ThreadPool::ThreadPool(int threads) {
-  if (threads < 1 || threads > 4096)
-    user_error("a thread pool of {} threads: 1 to 4096 are possible", threads);
+  if (threads < 1 || threads > 4096) user_error("a thread pool takes 1 to 4096 threads, not {}", threads);
   impl_ = std::make_unique<Impl>(threads);
 }
 
@@ -198,7 +197,7 @@ int ThreadPool::threads() const {
 }
 
 void ThreadPool::run(std::int64_t count, std::int64_t grain, const Work& work) {
-  if (inside_work) internal_error("ThreadPool::run called from the work of a running job");
+  if (inside_work) internal_error("ThreadPool::run was called inside a running job");
   if (count <= 0) return;
   grain = std::max<std::int64_t>(grain, 1);
   if (impl_->thread_count > 1 && count > grain) return impl_->run(count, grain, work);

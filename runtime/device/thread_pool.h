@@ -1,6 +1,5 @@
-// A pool of compute threads. A job is a range [0, count) cut into pieces of fixed size; which thread
-// takes which piece is left to chance, so nothing that is computed may depend on it (sums are cut by shape,
-// codegen/tile/tile.h).
+// A pool of compute threads. A job is a range [0, count) cut into pieces of fixed size. Any thread may take
+// any piece, so results must not depend on it (sums are cut by shape, codegen/tile/tile.h).
 #pragma once
 
 #include <cstdint>
@@ -11,12 +10,12 @@ namespace rewire::runtime {
 
 class ThreadPool {
  public:
-  /// Computes [begin, end) as worker 0 … threads - 1 (0 is the thread that called run): the index of its
-  /// scratch memory.
+  /// Computes [begin, end) as worker 0 … threads - 1, the index of its scratch memory; 0 is the thread that
+  /// called run.
   using Work = std::function<void(std::int64_t begin, std::int64_t end, int worker)>;
 
-  /// `threads` >= 1 counts the calling thread: threads - 1 are started, and sleep while there is nothing to
-  /// do. These take no signals but of their own faults.
+  /// `threads` >= 1 includes the calling thread: threads - 1 are started, and sleep while there is nothing
+  /// to do. They take signals of their own faults only.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

@@ -1,4 +1,4 @@
-// Rows of a comparison: {"key": …, "a": VALUE or null, "b": VALUE or null}, of what is not the same on both sides.
+// Rows of a comparison, one per difference: {"key": …, "a": VALUE or null, "b": VALUE or null}.
 #pragma once
 
 #include <map>
@@ -8,7 +8,7 @@
 
 namespace rewire::runtime {
 
-/// By key, in the order of the keys.
+/// Returns the rows that differ, in the order of the keys.
 template <class Value>
 nlohmann::ordered_json different_rows(const std::map<std::string, Value>& a,
                                       const std::map<std::string, Value>& b) {

@@ -47,7 +47,7 @@ std::string module_diff(const ir::Module& before, const ir::Module& after) {
   std::string out = declarations_diff(a, b);
   for (const std::string& name : functions) {
     for (const Hunk& hunk : hunks_of(align_lines(lines_of(a, name), lines_of(b, name)), kLinesAround)) {
-      out += fmt::format("@@ {}, {} @@\n", name, hunk.at.empty() ? "at no place" : hunk.at);
+      out += fmt::format("@@ {}, {} @@\n", name, hunk.at.empty() ? "without a place" : hunk.at);
       for (const EditLine& line : hunk.lines) out += fmt::format("{} {}\n", line.sign, line.text);
     }
   }

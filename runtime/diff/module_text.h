@@ -1,4 +1,4 @@
-// What differs between two modules, as a unified diff for people.
+// Compares two modules as a unified diff for people.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace rewire::runtime {
 
-/// Declarations that differ, then of each function the lines that do, with some lines around them and their places in
-/// "@@ … @@"; ops are aligned as align.h says. "" where nothing differs.
+/// Returns the declarations that differ, then the changed lines of each function, with some lines around
+/// them and their places in "@@ … @@". Ops are aligned as in align.h. "" if nothing differs.
 std::string module_diff(const ir::Module& before, const ir::Module& after);
 
 }  // namespace rewire::runtime

@@ -1,4 +1,4 @@
-// Two networks side by side, or two runs: what differs between them as one JSON object (docs/guide/diff.md has the keys).
+// Compares two networks or two runs: their differences as one JSON object (docs/guide/diff.md has the keys).
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,14 +8,14 @@
 
 namespace rewire::runtime {
 
-/// What one side of the comparison is called.
+/// The names of the two sides.
 struct DiffNames {
   std::string a, b;
 };
 
 nlohmann::ordered_json network_diff(const NetworkFacts& a, const NetworkFacts& b, const DiffNames& names);
 
-/// Of two run folders, which are read alone. UserError where one is none.
+/// Compares two run folders by their files alone. Throws UserError if one is not a run folder.
 nlohmann::ordered_json run_diff(const DiffNames& folders);
 
 }  // namespace rewire::runtime

@@ -103,7 +103,7 @@ void read_launches(const JsonView& data, NetworkFacts& facts) {
     one.flops = launch.at("flops").count(kMostOfOne);
     one.ms = optional_number(launch, "ms");
     if (one.kind != "kernel") continue;
-    if (facts.codes.empty()) launch.at("code").refuse("is the number of a code, and there are none");
+    if (facts.codes.empty()) launch.at("code").refuse("is the number of a code, but there are no codes");
     one.code =
         static_cast<std::size_t>(launch.at("code").count(static_cast<std::int64_t>(facts.codes.size()) - 1));
   }
@@ -132,11 +132,11 @@ ModuleFacts module_facts(const nlohmann::ordered_json& stage) {
 NetworkFacts read_network_facts(const nlohmann::ordered_json& document, const std::string& where) {
   const JsonView data(document, where);
   if (!data.is_object() || !data.find("format") || !data.find("launches"))
-    user_error("{}: this is not what `rewire explore --json` writes", where);
+    user_error("{}: this is not a file from `rewire explore --json`", where);
   const std::int64_t format = data.at("format").count();
   if (format != kExplorerFormat) {
-    user_error("{}: its format is {}, of another version of Rewire; this one reads format {}", where, format,
-               kExplorerFormat);
+    user_error("{}: its format {} is from another version of Rewire; this version reads format {}", where,
+               format, kExplorerFormat);
   }
   NetworkFacts facts;
   read_about(data, facts);

@@ -68,7 +68,7 @@ std::string event_record(std::string_view bytes) {
 }
 
 EventFile::EventFile(const FilePlace& place, std::int64_t first_step, std::int64_t bytes)
-    : file_(place, bytes, "a run's events stand in one") {
+    : file_(place, bytes, "the run's events go there") {
   events::Event version = event_at(0), start = event_at(first_step);
   version.set_file_version(kEventVersion);
   start.mutable_session_log()->set_status(events::SessionLog::START);

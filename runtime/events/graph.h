@@ -1,4 +1,4 @@
-// A function as TensorBoard's tab "graphs" shows it: each op a node that is named by its place, "blocks.3.attn.qkv" as
+// A function for TensorBoard's tab "graphs". Each op is a node named by its place, "blocks.3.attn.qkv" as
 // "blocks/3/attn/qkv", so that blocks and layers fold.
 #pragma once
 
@@ -8,7 +8,8 @@
 
 namespace rewire::runtime {
 
-/// A serialized Graph (event.proto): the function's arguments, ops with types and attributes, and results.
+/// Returns a serialized Graph (event.proto): the function's arguments, ops with types and attributes, and
+/// results.
 std::string event_graph(const ir::Function& function);
 
 }  // namespace rewire::runtime

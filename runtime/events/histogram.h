@@ -1,4 +1,4 @@
-// How numbers are spread, as TensorBoard draws it.
+// The distribution of numbers, as TensorBoard draws it.
 #pragma once
 
 #include <span>
@@ -7,16 +7,17 @@
 
 namespace rewire::runtime {
 
-/// Of the finite numbers alone. `buckets`: right edge, which belongs to the bucket, and count; the first begins at `min`,
-/// the last ends at `max`.
+/// A histogram of the finite numbers alone. `buckets`: right edge, which belongs to the bucket, and count;
+/// the first begins at `min`, the last ends at `max`.
 struct Histogram {
   double min = 0, max = 0, count = 0, sum = 0, sum_squares = 0;
   std::vector<std::pair<double, double>> buckets;
 };
 
-/// kHistogramBuckets of one width; a single one where all numbers are the same, none where there is none.
+/// Counts numbers in kHistogramBuckets of one width; in one bucket if all are equal, in none if there are
+/// none.
 Histogram histogram_of(std::span<const float> numbers);
 
-inline constexpr int kHistogramBuckets = 30;  // TensorBoard draws so many
+inline constexpr int kHistogramBuckets = 30;  // as many as TensorBoard draws
 
 }  // namespace rewire::runtime

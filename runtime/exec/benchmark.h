@@ -1,4 +1,4 @@
-// Times the programs of an engine on inputs without meaning.
+// Times the programs of an engine on random inputs.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@
 
 namespace rewire::runtime {
 
-/// An argument each: floats uniform in [-1, 1), integers in [0, categories(its name)), the same every time.
+/// Makes an input per argument: floats uniform in [-1, 1), integers in [0, categories(its name)), the same
+/// every time.
 TensorMap random_inputs(const ir::Function& function,
                         const std::function<std::int64_t(std::string_view)>& categories);
 
@@ -24,17 +25,17 @@ struct TimedProgram {
   std::int64_t times = 1;
 };
 
-/// From where a device takes the inputs of each run: from the host, as in training, or from its own memory,
+/// The memory from which a device takes the inputs of each run: the host's, as in training, or its own,
 /// where they stay. A CPU has one memory.
 enum class Feed : std::uint8_t { host, resident };
 
-/// Seconds.
+/// Seconds per round.
 struct RoundTimes {
   double median = 0, fastest = 0;
 };
 
-/// Of `rounds` rounds through the programs, after `warm_up` rounds that are not counted. A device is given a
-/// round before it has finished the one before, as in training.
+/// Times `rounds` rounds through the programs, after `warm_up` uncounted ones. As in training, a device gets
+/// a round before it has finished the previous one.
 RoundTimes time_rounds(Engine& engine, const std::vector<TimedProgram>& programs, std::int64_t warm_up,
                        std::int64_t rounds, Feed feed = Feed::host);
 

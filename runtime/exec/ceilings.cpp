@@ -82,7 +82,7 @@ HostTensor numbers(const ir::TensorType& type) {
 /// The launch of the module's function that does the most work of a kind: beside it there may be a copy.
 LaunchTime main_launch(std::string_view engine_name, const ir::Module& module, int threads,
                        std::int64_t LaunchTime::* work) {
-  const std::unique_ptr<JitEngine> engine = make_compiling_engine(engine_name, module, threads);
+  const std::unique_ptr<JitEngine> engine = make_compiling_engine(engine_name, module, {.threads = threads});
   for (const char* name : {"a", "b"}) {
     if (const ir::Parameter* parameter = module.find_parameter(name))
       engine->write_state(name, numbers(parameter->type));
@@ -95,12 +95,10 @@ LaunchTime main_launch(std::string_view engine_name, const ir::Module& module, i
 std::optional<double> notable_load(std::optional<double> others) {
   const int cpus = usable_cores();
   if (!others || *others < std::max(0.1, 0.05 * cpus)) return std::nullopt;
-  write_log(
-      LogLevel::warning,
-      fmt::format(
-          "other programs kept {:.1f} of {} CPUs busy while the ceilings were measured, which may be too "
-          "low: measure again on an idle machine",
-          *others, cpus));
+  write_log(LogLevel::warning,
+            fmt::format("other programs kept {:.1f} of {} CPUs busy while the ceilings were measured, so "
+                        "they may be too low: measure again on an idle machine",
+                        *others, cpus));
   return others;
 }
 
@@ -126,8 +124,9 @@ Ceilings measure_ceilings(std::string_view engine, DType products, bool tf32, in
     expected = time.seconds * growth * growth * growth;
   }
   if (engine == kCudaEngine) return ceilings;
-  const double peak = make_compiling_engine(engine, product_of(kSquares[0], products, tf32), threads)
-                          ->peak_flops_per_second();
+  const double peak =
+      make_compiling_engine(engine, product_of(kSquares[0], products, tf32), {.threads = threads})
+          ->peak_flops_per_second();
   ceilings.in_registers = peak > ceilings.flops_per_second;
   ceilings.flops_per_second = std::max(ceilings.flops_per_second, peak);
   ceilings.load = notable_load(others.cpus());

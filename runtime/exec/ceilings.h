@@ -1,4 +1,4 @@
-// What the machine under an engine reaches at best: what the times of kernels are held against.
+// The best rates of the machine under an engine, a roofline for the times of kernels.
 #pragma once
 
 #include <optional>
@@ -10,19 +10,18 @@ namespace rewire::runtime {
 
 struct Ceilings {
   double bytes_per_second = 0;  // read and written, by a kernel y = x + 1 over the largest tensors tried
-  /// On a CPU what its multiply-adds of f32 reach in registers; on a GPU, and where bf16 is faster than that, the most of
-  /// those products of two square matrices that were tried.
+  /// On a CPU, the rate of f32 multiply-adds in registers. On a GPU, and if bf16 is faster than that, the
+  /// best of the products of two square matrices that were tried.
   double flops_per_second = 0;
-  bool in_registers = false;  // the former
-  /// How many CPUs other programs kept busy meanwhile, where that is so much that a CPU's ceilings may be too low.
+  bool in_registers = false;  // the register rate is the higher one
+  /// The CPUs that other programs kept busy meanwhile, if so many that a CPU's ceilings may be too low.
   std::optional<double> load = {};
 };
 
-/// Compiles and times them now, on an engine that compiles, each the best of a few runs; operands of products
-/// are of this dtype, f32 perhaps by TF32. Sizes grow up to tensors of 256 MiB, beyond every cache, and
-/// matrices of 4096 x 4096, as long as a run can be expected to take a tenth of a second at most. Products
-/// are computed as an engine does that was given no choices: on a GPU another algorithm may be faster. Load is told
-/// by a warning too.
+/// Compiles and times the ceilings now, on an engine that compiles, each the best of a few runs. Operands of
+/// products have the dtype `products`, f32 perhaps by TF32. Sizes grow up to tensors of 256 MiB, beyond
+/// every cache, and matrices of 4096 x 4096, while a run is expected to take a tenth of a second at most.
+/// Products use no recorded choices: on a GPU another algorithm may be faster. Logs a warning about load.
 Ceilings measure_ceilings(std::string_view engine, ir::DType products, bool tf32, int threads = 0);
 
 }  // namespace rewire::runtime

@@ -28,7 +28,7 @@ FunctionNames training_functions(const ir::Module& module) {
     const std::size_t end = std::min(rest.find('+'), rest.size());
     const std::string_view name = rest.substr(0, end);
     if (module.find_function(name) == nullptr) {
-      user_error("module @{}: attribute 'training' names '{}', which is no function of the module{}",
+      user_error("module @{}: attribute 'training' names '{}', which is not a function of the module{}",
                  module.name, name, did_you_mean(name, names_of(module.functions)));
     }
     functions.emplace(name);

@@ -1,4 +1,4 @@
-// One line on what a start compiled, where that took so long that somebody wondered.
+// One line on what a start compiled, if it took noticeably long.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace rewire::runtime {
 
-/// "compiled 37 kernels in 4.1 s; kept in ~/.cache/rewire, the next start takes them from there". "" where all came from
-/// the cache, or it took less than a second. `cache`: the folder; "": nothing is kept.
+/// Returns "compiled 37 kernels in 4.1 s; kept in ~/.cache/rewire, the next start takes them from there", or
+/// "" if all came from the cache or it took less than a second. `cache` is the folder; "": nothing is kept.
 std::string compile_notice(const EngineReport& report, const std::string& cache);
 
-/// Writes it to the log (info), of an engine whose programs are compiled.
+/// Logs compile_notice() (info) for an engine that compiles its programs.
 void log_compiled(const Engine& engine);
 
 }  // namespace rewire::runtime

@@ -24,7 +24,7 @@ bool Engine::finished(Ticket ticket) const {
 
 TensorMap Engine::results(Ticket ticket) {
   const auto found = finished_.find(ticket);
-  if (found == finished_.end()) internal_error("the results of run {} were read before", ticket);
+  if (found == finished_.end()) internal_error("the results of run {} have already been read", ticket);
   TensorMap results = std::move(found->second);
   finished_.erase(found);
   return results;

@@ -1,6 +1,6 @@
 // Runs the named programs of a module over one persistent state. Three engines: the evaluator (the oracle:
 // double precision, slow), the JIT for the CPU, and CUDA for an NVIDIA GPU. Callers see this interface only;
-// which one runs is a flag.
+// a flag selects the engine.
 #pragma once
 
 #include <cstdint>
@@ -23,34 +23,35 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
-  /// State by parameter name. UserError on an unknown name or another type (names the tensor and both types).
+  /// Writes and reads state by parameter name. Throws UserError on an unknown name or another type (names
+  /// the tensor and both types).
   virtual void write_state(std::string_view name, const HostTensor& value) = 0;
   virtual HostTensor read_state(std::string_view name) const = 0;
 
-  /// Runs a function of the module: `inputs` by argument name (types must agree: UserError naming both),
-  /// results by result name.
+  /// Runs a function of the module. `inputs` are by argument name (throws UserError naming both types if
+  /// they differ), results by result name.
   virtual TensorMap run(std::string_view function, const TensorMap& inputs) = 0;
 
-  /// A run that was submitted.
+  /// Names a run that was submitted.
   using Ticket = std::uint64_t;
-  /// run() in two halves, so that a device need not wait for its host. Runs happen in the order they are
-  /// submitted; when submit returns, the inputs may change. Errors of the run come from either half. Here the
-  /// run happens in submit.
+  /// submit() and results() are run() in two halves, so that a device need not wait for its host. Runs
+  /// happen in the order of submission; when submit returns, the inputs may change. Errors of the run come
+  /// from either half. By default the run happens in submit.
   virtual Ticket submit(std::string_view function, const TensorMap& inputs);
-  /// submit() for the inputs that this function was given last: a device takes them from its own memory, and
-  /// nothing is copied to it.
+  /// Submits a run with the inputs that this function was given last: a device takes them from its own
+  /// memory, and nothing is copied to it.
   virtual Ticket submit_again(std::string_view function, const TensorMap& inputs);
-  /// Whether results() would return at once.
+  /// True if results() would return at once.
   virtual bool finished(Ticket ticket) const;
-  /// Waits for the run. Once a ticket, in any order; state that is read meanwhile is that after all runs
-  /// submitted so far.
+  /// Waits for the run. Call it once per ticket, in any order. State that is read meanwhile includes all
+  /// runs submitted so far.
   virtual TensorMap results(Ticket ticket);
 
-  /// Compiles a function now instead of at its first run. UserError if there is none of this name.
+  /// Compiles a function now instead of at its first run. Throws UserError if there is none of this name.
   virtual void prepare(std::string_view function) = 0;
 
-  /// An engine for another module that computes as this one does, to the bit for a program that compiles to
-  /// the same; nothing by an engine that compiles nothing.
+  /// Makes an engine for another module that computes as this one does, to the bit for a program that
+  /// compiles to the same. Null from an engine that compiles nothing.
   virtual std::unique_ptr<Engine> alike(const ir::Module& module) const;
 
  private:
@@ -58,49 +59,50 @@ class Engine {
   std::map<Ticket, TensorMap> finished_;
 };
 
-/// none: every op in double precision; dtypes: what an op computes is rounded to its dtype, and operands of
-/// products to TF32 where the module allows that.
+/// none: every op in double precision. dtypes: an op's result is rounded to its dtype, and operands of
+/// products to TF32 if the module allows it.
 enum class Rounding : std::uint8_t { none, dtypes };
 
-/// The module must be verified. `training`: what is_training answers in each function is decided per function
-/// by the module attribute "training" = list of function names joined by '+' (absent: none). `noise`, unless
-/// 0: every op has errors of the size of a rounding, drawn from it (ir/rounding_noise.h).
+/// Makes the evaluator of a verified module. The module attribute "training" = list of function names joined
+/// by '+' (absent: none) decides what is_training answers in each function. `noise`, unless 0: every op has
+/// errors of the size of a rounding, drawn from it (ir/rounding_noise.h).
 std::unique_ptr<Engine> make_evaluator_engine(const ir::Module& module, Rounding rounding = Rounding::none,
                                               std::uint64_t noise = 0);
 
 struct JitEngineOptions {
   int threads = 0;              // 0: usable_cores() (device/process.h)
-  std::string cache_directory;  // kernels on disk; "": none
-  ChoiceRecord choices = {};    // of those that are not in it the model's
-  bool fuse = true;             // false: one kernel an op, for the differential tests
-  bool optimise = true;         // false: LLVM compiles quickly, to slower code, for the same
+  std::string cache_directory;  // folder of compiled kernels; "": none
+  ChoiceRecord choices = {};    // the cost model decides what is not in it
+  bool fuse = true;             // false: one kernel per op, for the differential tests
+  bool optimise = true;         // false: LLVM compiles faster, to slower code, for the same tests
   bool check_memory =
-      false;  // poisons the arena with NaN before every run and checks the gaps behind every buffer after it
+      false;  // fills the arena with NaN before every run and checks the gap after every buffer at its end
   bool tables = true;  // false: a launch for every kernel, for the same tests
-  /// Passes (ir/passes/pass.h) and rewrites of the lowering (codegen/lowering_steps.h) that are not done.
+  /// Passes (ir/passes/pass.h) and rewrites of the lowering (codegen/lowering_steps.h) to leave out.
   ir::LeftOut left_out = {};
 };
 
-/// What compiling and running cost so far.
+/// The cost of compiling and running so far.
 struct EngineReport {
   double compile_seconds = 0;
   int kernels = 0, unique_kernels = 0, cache_hits = 0;
   std::int64_t arena_bytes = 0, state_bytes = 0;
-  /// Of weights that no program writes, as products read them: each launch its own; and how often a program packed them.
+  /// Bytes of weights that no program writes, packed per launch for products; and how often a program packed
+  /// them.
   std::int64_t packed_bytes = 0;
   int packings = 0;
-  std::int64_t device_bytes = 0;  // the most that the process held of a device's own memory
+  std::int64_t device_bytes = 0;  // the most device memory that the process held
 };
 
-/// What a kernel takes of a GPU: registers of a thread, bytes of a thread that did not fit into them, shared
-/// memory of a block.
+/// The resources of a kernel on a GPU: registers of a thread, bytes of a thread that spilled, shared memory
+/// of a block.
 struct KernelUse {
   int registers = 0;
   std::int64_t spill_bytes = 0, shared_bytes = 0;
 };
 
-/// The products of a launch that a device's library computes, all of one shape:
-/// codegen/library/device_gemm.h.
+/// The products of a launch that a device's library computes, all of one shape
+/// (codegen/library/device_gemm.h).
 struct LaunchProducts {
   std::int64_t calls = 1;  // one after the other, in each launch
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
@@ -113,20 +115,20 @@ struct LaunchProducts {
 /// One launch of a program.
 struct LaunchSpan {
   std::size_t at = 0;  // its place in the program's order
-  double seconds = 0;  // of its best run
+  double seconds = 0;  // seconds of its best run
   std::int64_t bytes = 0, flops = 0;
-  std::string place;  // "blocks.3.attn.qkv"; of a kernel of ops at several places, all of them
+  std::string place;  // "blocks.3.attn.qkv"; all places of a kernel with ops at several
 };
 
 /// The launches of a program that run the same code on the same shapes.
 struct LaunchTime {
-  std::string name;  // of the first of them
+  std::string name;  // name of the first launch
   int launches = 0;
-  double seconds = 0;                      // of all of them; each launch as fast as it was in its best run
-  std::int64_t bytes = 0, flops = 0;       // of all of them: codegen/cost.h
-  std::optional<KernelUse> use;            // of a GPU's kernel
-  std::optional<LaunchProducts> products;  // of a GPU's library
-  std::vector<LaunchSpan> spans = {};      // each of them, in the program's order
+  double seconds = 0;                      // sum over all launches, each at its best run
+  std::int64_t bytes = 0, flops = 0;       // sums over all launches: codegen/cost.h
+  std::optional<KernelUse> use;            // for a GPU's kernel
+  std::optional<LaunchProducts> products;  // for a GPU's library
+  std::vector<LaunchSpan> spans = {};      // each launch, in the program's order
 };
 
 /// A kernel as an engine compiles it: LLVM IR or CUDA C++. Launches of one key run the same code.
@@ -137,20 +139,20 @@ struct KernelText {
 class JitEngine : public Engine {
  public:
   virtual EngineReport report() const = 0;
-  /// What a function becomes before its kernels are compiled: what run() runs. `training` of the context is
-  /// the module's to say.
+  /// Lowers a function to what run() runs, before its kernels are compiled. The module sets `training` of
+  /// the context.
   virtual codegen::Compiled lower(std::string_view function, ir::PassContext& context) = 0;
-  /// Of a launch of such a program.
+  /// Returns the text of a launch of a lowered program.
   virtual KernelText kernel_text(const codegen::KernelLaunch& launch) = 0;
-  /// Runs a function `runs` times, each launch alone on all threads or on the device, and reports them by
-  /// descending time. The state moves on as it does in run().
+  /// Runs a function `runs` times, each launch alone on all threads or on the device. Reports them by
+  /// descending time. The state advances as in run().
   virtual std::vector<LaunchTime> profile(std::string_view function, const TensorMap& inputs, int runs) = 0;
-  /// Operations a second that no product in f32 exceeds, timed now; 0: not known.
+  /// Measures the operations a second that no f32 product exceeds; 0: not known.
   virtual double peak_flops_per_second() { return 0; }
 };
 
-/// The module must be verified; the pass pipeline runs here, once a function. Programs share the state and
-/// one arena.
+/// Makes the JIT of a verified module. The pass pipeline runs here, once per function. Programs share the
+/// state and one arena.
 std::unique_ptr<JitEngine> make_jit_engine(const ir::Module& module, const JitEngineOptions& options = {});
 
 }  // namespace rewire::runtime

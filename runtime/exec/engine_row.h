@@ -1,5 +1,5 @@
-// What the rest of the runtime knows of an engine: a row, which stands with the engine's own files. A new engine is its folder and
-// its row in make_engine.cpp; nothing else names a type of its.
+// An engine as the rest of the runtime knows it: a row, kept with the engine's own files. A new engine is
+// its folder and its row in make_engine.cpp; no other file names its types.
 #pragma once
 
 #include <memory>
@@ -17,33 +17,37 @@
 
 namespace rewire::runtime {
 
-/// What beside the program decides the bits that an engine computes.
+/// The facts besides the program that decide the bits of an engine's results.
 struct EngineFacts {
   std::string target;  // the processor's instructions, or the device
   std::vector<LibraryVersion> libraries;
-  Environment environment;  // what of it has a say
+  Environment environment;  // the variables that affect results
 };
 
-/// How an engine is opened for a module.
-struct EngineOptions {
-  int threads = 0;              // that compute, where the engine has threads; 0: usable_cores()
-  std::string cache_directory;  // of compiled kernels; "": none
-  ChoiceRecord choices = {};    // a tuner's record, for what the engine itself takes from it
-  std::vector<KernelOverride> overrides = {};
-  bool check_memory = false;  // poisons the gaps of the memory plan and checks them with every run
+/// The caller's settings of an engine.
+struct EngineSettings {
+  int threads = 0;                             // compute threads, if the engine has any; 0: usable_cores()
+  ChoiceRecord choices = {};                   // a tuner's record, for the engine's own choices
+  std::vector<KernelOverride> overrides = {};  // for a GPU's kernels
+};
+
+/// Options for opening an engine.
+struct EngineOptions : EngineSettings {
+  std::string cache_directory;  // for compiled kernels; "": none
+  bool check_memory = false;    // poisons memory and checks the gaps of the memory plan in every run
 };
 
 struct EngineRow {
   std::string_view name;
   bool on_cpu;
-  /// Why this machine cannot have it, in one line; "": it can. Null: every machine can.
+  /// Returns in one line why this machine cannot have the engine; "": it can. Null: every machine can.
   std::string (*missing)() = nullptr;
-  /// For a verified module. Null: the evaluator, which compiles nothing.
+  /// Opens the engine for a verified module. Null: the evaluator, which compiles nothing.
   std::unique_ptr<JitEngine> (*open)(const ir::Module&, const EngineOptions&) = nullptr;
   EngineFacts (*facts)();
-  /// A module's function "trial", ready to be timed with what the record chooses.
+  /// Makes a module's function "trial" ready to be timed with the record's choices.
   Trial (*make_trial)(const ir::Module&, const EngineOptions&) = nullptr;
-  /// Makes what is to choose once ops are lowered.
+  /// Makes the choices that remain once ops are lowered.
   void (*choose_late)(const ir::Module&, const std::vector<std::string>& functions, const EngineOptions&,
                       Tuner&) = nullptr;
 };

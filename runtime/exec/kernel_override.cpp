@@ -60,7 +60,7 @@ std::string_view table_with(std::string_view text, std::string_view kernel) {
 
 [[noreturn]] void refuse_member(std::string_view member, std::string_view table) {
   user_error(
-      "--override-kernel {}: it is a member of a table of launches, which goes by the name of its first: {}",
+      "--override-kernel {}: it is a member of a table of launches; name the table by its first member, {}",
       member, table);
 }
 
@@ -86,10 +86,10 @@ std::vector<KernelOverride> read_kernel_overrides(std::span<const std::string> o
   for (const std::string& option : options) {
     const std::size_t equals = option.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == option.size())
-      user_error("--override-kernel {}: it takes NAME=FILE, a kernel and the file of its CUDA C++", option);
+      user_error("--override-kernel {}: it takes NAME=FILE, a kernel and its file of CUDA C++", option);
     const std::string kernel = option.substr(0, equals);
     if (std::ranges::find(overrides, kernel, &KernelOverride::kernel) != overrides.end())
-      user_error("--override-kernel {}: the kernel has a file already", option);
+      user_error("--override-kernel {}: the kernel already has a file", option);
     overrides.push_back(read_kernel_override(kernel, FilePlace::of_user(option.substr(equals + 1))));
   }
   return overrides;
@@ -117,8 +117,8 @@ void require_same_launch(const KernelOverride& given, std::string_view emitted) 
     const std::string_view line = first_line(left);
     if (tells_launch(line) && !has_line(given.text, line))
       user_error(
-          "--override-kernel {}: {} is not for this launch: it lacks the line '{}' of the head; rewire dump "
-          "--stage cuda with this batch, --arch and --multiprocessors writes one that is",
+          "--override-kernel {}: {} is not for this launch: its head lacks the line '{}'; rewire dump "
+          "--stage cuda with this batch, --arch and --multiprocessors writes a matching file",
           given.kernel, given.file, line);
     left.remove_prefix(std::min(line.size() + 1, left.size()));
   }

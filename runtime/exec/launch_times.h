@@ -1,4 +1,4 @@
-// What the launches of a program took, those of one code together.
+// The times of a program's launches, added up for launches of one code.
 #pragma once
 
 #include <functional>
@@ -11,17 +11,17 @@
 
 namespace rewire::runtime {
 
-/// What the kernel of a launch takes, where it is a GPU's.
+/// Returns the resources of a launch's kernel, if it is a GPU's.
 using UseOf = std::function<std::optional<KernelUse>(const codegen::Launch&)>;
 
-/// What a device knows of a launch beside the program.
+/// A device's facts about a launch, besides the program's.
 struct LaunchLabel {
-  std::string name;  // instead of the program's, if it is not ""
+  std::string name;  // replaces the program's, unless ""
   std::optional<LaunchProducts> products = std::nullopt;
 };
 
-/// `seconds`: of each launch. `labels`: of each, or none; launches of one name are one row. By descending
-/// time.
+/// Returns the times in descending order. `seconds` are by launch; `labels` too, or empty. Launches of one
+/// name are one row.
 std::vector<LaunchTime> launch_times(
     const codegen::Program& program, const std::vector<double>& seconds,
     const std::vector<LaunchLabel>& labels = {},

@@ -30,14 +30,14 @@ const EngineRow& engine_row(std::string_view name) {
   user_error("unknown engine '{}'{}", name, did_you_mean(name, engine_names()));
 }
 
-void refuse_overrides_on_cpu(const EngineRow& row, const std::vector<KernelOverride>& overrides) {
-  if (row.on_cpu && !overrides.empty())
-    user_error("--override-kernel {}: kernels of CUDA C++ are --device cuda's", overrides.front().kernel);
+void refuse_overrides_on_cpu(const EngineRow& row, const EngineSettings& settings) {
+  if (row.on_cpu && !settings.overrides.empty())
+    user_error("--override-kernel {}: kernels of CUDA C++ need --device cuda",
+               settings.overrides.front().kernel);
 }
 
-EngineOptions options_of(int threads, const ChoiceRecord& choices,
-                         const std::vector<KernelOverride>& overrides) {
-  return {threads, usable_kernel_cache(), choices, overrides, kCheckMemory};
+EngineOptions options_of(const EngineSettings& settings) {
+  return {settings, usable_kernel_cache(), kCheckMemory};
 }
 
 /// Raised when generated code changes so much that old timings mislead.
@@ -75,8 +75,8 @@ std::string usable_kernel_cache() {
     return directory;
   } catch (const UserError& refusal) {
     write_log_once(LogLevel::warning, "kernel cache",
-                   fmt::format("{}; nothing is kept, so every start compiles all kernels and no choice "
-                               "is timed: set XDG_CACHE_HOME to a folder of yours",
+                   fmt::format("{}; without a cache every start compiles all kernels and no choice is timed: "
+                               "set XDG_CACHE_HOME to a folder of yours",
                                refusal.what()));
     return "";
   }
@@ -100,27 +100,23 @@ void require_engine(std::string_view name) {
 void require_precision(std::string_view name, const ir::Module& module) {
   const EngineRow& row = engine_row(name);
   if (row.on_cpu && row.open != nullptr && ir::allows_tf32(module))
-    user_error("train.tf32 is true: that takes --device cuda, a CPU has no TF32; --set train.tf32=false");
+    user_error("train.tf32=true needs --device cuda, because a CPU has no TF32; set train.tf32=false");
 }
 
-std::unique_ptr<Engine> make_engine(std::string_view name, const ir::Module& module, int threads,
-                                    const ChoiceRecord& choices,
-                                    const std::vector<KernelOverride>& overrides) {
-  const EngineRow& row = engine_row(name);
-  refuse_overrides_on_cpu(row, overrides);
-  require_precision(name, module);
-  if (row.open == nullptr) return make_evaluator_engine(module);
-  return row.open(module, options_of(threads, choices, overrides));
+std::unique_ptr<Engine> make_engine(std::string_view name, const ir::Module& module,
+                                    const EngineSettings& settings) {
+  if (engine_row(name).open != nullptr) return make_compiling_engine(name, module, settings);
+  refuse_overrides_on_cpu(engine_row(name), settings);
+  return make_evaluator_engine(module);
 }
 
-std::unique_ptr<JitEngine> make_compiling_engine(std::string_view name, const ir::Module& module, int threads,
-                                                 const ChoiceRecord& choices,
-                                                 const std::vector<KernelOverride>& overrides) {
+std::unique_ptr<JitEngine> make_compiling_engine(std::string_view name, const ir::Module& module,
+                                                 const EngineSettings& settings) {
   const EngineRow& row = engine_row(name);
-  refuse_overrides_on_cpu(row, overrides);
+  refuse_overrides_on_cpu(row, settings);
   require_precision(name, module);
   if (row.open == nullptr) user_error("the engine '{}' compiles nothing", name);
-  return row.open(module, options_of(threads, choices, overrides));
+  return row.open(module, options_of(settings));
 }
 
 EngineFacts engine_facts(std::string_view name) {
@@ -136,14 +132,12 @@ Tuner make_tuner(std::string_view engine, const ChoiceOptions& options) {
   tuner.place = timing_place(engine);
   if (row.make_trial != nullptr) {
     tuner.make_trial = [&row](const ir::Module& module, const ChoiceRecord& choices) {
-      return row.make_trial(module, options_of(0, choices, {}));
+      return row.make_trial(module, options_of({.choices = choices}));
     };
   }
   if (row.choose_late != nullptr) {
     tuner.late_choices = [&row](const ir::Module& module, const std::vector<std::string>& functions,
-                                Tuner& asks) {
-      row.choose_late(module, functions, options_of(0, {}, {}), asks);
-    };
+                                Tuner& asks) { row.choose_late(module, functions, options_of({}), asks); };
   }
   return Tuner(std::move(tuner));
 }

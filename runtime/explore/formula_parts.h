@@ -1,5 +1,5 @@
-// The ops that a formula is written from, without what would be written twice: ops that compute the same are one, and
-// a part that occurs several times of other operands is a pattern, which the formula defines once as a function.
+// The ops that a formula is written from, without repetition. Ops that compute the same are one. A part that
+// occurs several times with other operands is a pattern, which the formula defines once as a function.
 #pragma once
 
 #include <cstddef>
@@ -16,34 +16,36 @@ namespace rewire::runtime {
 
 class FormulaParts {
  public:
-  /// `is_inside`: the ops that are written out; all others are symbols. The function must outlive it.
+  /// `is_inside` selects the ops that are written out; all others are symbols. `function` must outlive this
+  /// object.
   FormulaParts(const ir::Function& function, std::function<bool(const ir::Op&)> is_inside);
 
   const ir::Op* definition(ir::Value value) const;
   bool is_inside(const ir::Op& op) const { return is_inside_(op); }
   static bool is_transparent(const ir::Op& op);
-  /// The value before inside ops that only change its form; of inside ops that compute the same, the first one's.
+  /// Skips inside ops that only change a value's form. Of inside ops that compute the same, returns the
+  /// first one's value.
   ir::Value resolved(ir::Value value) const;
-  /// Whether the op is written out: inside, no change of form alone, and no op before it computes the same.
+  /// True if the op is written out: inside, more than a change of form, and the first to compute this.
   bool is_written(const ir::Op& op) const;
-  /// A weight, or what an op outside computes, or a part of one of these.
+  /// True for a weight, the result of an op outside, or a part of one of these.
   bool is_symbol(ir::Value resolved) const;
 
   struct Pattern {
-    ir::Value first;                    // what it is written from
-    std::vector<ir::Value> parameters;  // of `first`, what the others have something else for
-    std::vector<ir::Value> fixed;       // what it reads besides, in all of them
-    std::set<std::int32_t> interior;    // of `first`
+    ir::Value first;                    // the value that it is written from
+    std::vector<ir::Value> parameters;  // the leaves of `first` that differ in other uses
+    std::vector<ir::Value> fixed;       // the other leaves, the same in all uses
+    std::set<std::int32_t> interior;    // values inside `first`
   };
-  /// A value that a pattern computes, of these in place of its parameters.
+  /// A value that a pattern computes, with these arguments for its parameters.
   struct Use {
     std::size_t pattern;
     std::vector<ir::Value> arguments;
   };
-  /// `roots`: values that have a line of their own, which patterns end at.
+  /// `roots` are values with a line of their own, at which patterns end.
   void find_patterns(std::set<std::int32_t> roots);
   const std::vector<Pattern>& patterns() const { return patterns_; }
-  /// Null where no pattern computes the value.
+  /// Returns null if no pattern computes the value.
   const Use* use_of(ir::Value resolved) const;
 
  private:
@@ -58,7 +60,7 @@ class FormulaParts {
   std::string key_of(const ir::Op& op, bool with_operands) const;
   void add_owners(std::set<std::int32_t>& roots) const;
   bool is_leaf(ir::Value resolved) const;
-  /// False where it has too many ops.
+  /// Returns false if it has too many ops.
   bool describe(ir::Value value, Part& part, std::map<std::int32_t, std::size_t>& seen) const;
   std::size_t written_size(ir::Value value, std::map<std::int32_t, std::size_t>& sizes) const;
   std::set<std::int32_t> partial_sums() const;
@@ -69,7 +71,7 @@ class FormulaParts {
   const ir::Function& function_;
   std::function<bool(const ir::Op&)> is_inside_;
   std::vector<std::int32_t> definitions_;
-  std::map<std::int32_t, std::int32_t> same_;  // the first value that is computed so, by value
+  std::map<std::int32_t, std::int32_t> same_;  // the first value that is computed the same way, by value
   std::set<std::int32_t> roots_, taken_;
   std::vector<Pattern> patterns_;
   std::map<std::int32_t, Use> uses_;

@@ -101,8 +101,8 @@ class FormulaWriter {
     }
     if (residual_ == nullptr) return;
     name(residual_->operands[0], "x", "the stream");
-    name(residual_->operands[1], "f", "what the branch computes");
-    name(residual_->operands[2], "h", "what the branch reads");
+    name(residual_->operands[1], "f", "the branch's output");
+    name(residual_->operands[2], "h", "the branch's input");
   }
 
   void name(Value value, const std::string& symbol, const std::string& meaning) {
@@ -161,7 +161,7 @@ class FormulaWriter {
         {ir::kReportPrefix, "the report "},
         {ir::kLossPrefix, "a term of the loss, "},
         {ir::kUpdatePrefix, "the next value of "},
-        {ir::kAfterStepPrefix, "what becomes behind a step of "}};
+        {ir::kAfterStepPrefix, "the value after a step of "}};
     for (const ir::Argument& result : function_.results) {
       if (resolved(result.value) != value) continue;
       for (const auto& [prefix, words] : kPurposes)
@@ -226,17 +226,17 @@ class FormulaWriter {
       return {unused(leaf(full)), (weight ? "the weight " : "the state ") + full};
     }
     if (residual_ == nullptr && op->location + ".weight" == join_.last_weight)
-      return {"f", "what the branch computes"};
+      return {"f", "the branch's output"};
     const auto stream = behind_.find(value.id);
     const bool previous =
         index_ > 0 &&
         (stream != behind_.end() ? stream->second : op->location).starts_with(joins_[index_ - 1].describe());
     if (previous && residual_ == nullptr) return {"x", "the stream"};
     if (stream != behind_.end())
-      return {unused("x_" + join_number(stream->second)), "the stream behind " + stream->second};
+      return {unused("x_" + join_number(stream->second)), "the stream after " + stream->second};
     const std::string where = op->location.empty() ? "the stem" : op->location;
     return {unused(fmt::format("z_{}", ++outside_)),
-            fmt::format("%{}, which {} computes", printed_number(value), where)};
+            fmt::format("%{}, computed by {}", printed_number(value), where)};
   }
 
   /// As the text of the module numbers it.

@@ -1,4 +1,4 @@
-// The stages of a network's way to machine code as JSON: what `rewire dump --json` prints and the explorer shows
+// The stages from a network to machine code as JSON, for `rewire dump --json` and the explorer
 // (docs/guide/explore.md has the keys).
 #pragma once
 
@@ -14,28 +14,28 @@
 
 namespace rewire::runtime {
 
-/// A module: attributes, parameters, and the ops of its functions with their places.
+/// Returns a module: attributes, parameters, and the ops of its functions with their places.
 nlohmann::ordered_json module_json(const ir::Module& module);
 
-/// One kernel launch for each piece of code of a program, in the order of their first launches.
+/// Returns one kernel launch for each distinct code of a program, in the order of their first launches.
 std::vector<const codegen::KernelLaunch*> codes_of(const codegen::Program& program);
 
-/// "name", "buffers" and "launches". `milliseconds`: by launch, or empty.
+/// Returns "name", "buffers" and "launches". `milliseconds` are by launch, or empty.
 nlohmann::ordered_json program_json(const codegen::Program& program,
                                     const std::vector<std::optional<double>>& milliseconds = {});
 
-/// Where the temporaries of a program lie, and when they live.
+/// Returns the places of a program's temporaries in memory, and their lifetimes.
 nlohmann::ordered_json memory_json(const MemoryPlan& plan);
 
-/// What each pass over the IR did. It listens to a compilation through the context's on_change, which it takes; it must
-/// outlive that.
+/// Records what each pass over the IR did. It takes the context's on_change to listen to a compilation, and
+/// must outlive it.
 class PassLog {
  public:
-  /// `before`: the module that the first pass gets.
+  /// `before` is the module that the first pass gets.
   PassLog(ir::PassContext& context, const ir::Module& before);
   PassLog(const PassLog&) = delete;
   PassLog& operator=(const PassLog&) = delete;
-  /// After the compilation: the passes of ir::run_pipeline() that changed the module, in order.
+  /// Returns, after the compilation, the passes of ir::run_pipeline() that changed the module, in order.
   nlohmann::ordered_json json() const;
 
  private:

@@ -25,9 +25,9 @@ AppendedFile::AppendedFile(const FilePlace& place, std::int64_t bytes, std::stri
   if (!file_) fail_to_append(path_);
   struct stat status{};
   if (::fstat(file_.get(), &status) != 0) fail_to_append(path_);
-  if (!S_ISREG(status.st_mode)) user_error("{} is no file: {}", path_, holds);
+  if (!S_ISREG(status.st_mode)) user_error("{} is not a regular file: {}", path_, holds);
   if (status.st_size < bytes) {
-    user_error("{} has {} bytes, fewer than the {} that the checkpoint counts: it was cut short", path_,
+    user_error("{} has {} bytes, fewer than the {} that the checkpoint records: it was truncated", path_,
                status.st_size, bytes);
   }
   // A checkpoint that counts its bytes is worth nothing where a loss of power takes the file's name away.

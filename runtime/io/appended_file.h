@@ -1,5 +1,5 @@
-// A file that grows by whole pieces while a run goes on, and is cut back to where a checkpoint stands: metrics.jsonl, the
-// event file, log.txt.
+// A file that grows by whole records during a run, and is cut back to the size that a checkpoint recorded:
+// metrics.jsonl, the event file, log.txt.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,14 @@ namespace rewire::runtime {
 
 class AppendedFile {
  public:
-  /// Keeps the first `bytes` of a file that is there and goes on behind them. `holds`: "a run's metrics stand in one",
-  /// for the message. UserError if it cannot be written, is no file, or is shorter.
+  /// Keeps the first `bytes` of the file and appends after them. `holds`: the end of the message if it is no
+  /// regular file. Throws UserError if the file cannot be written, is no regular file or is shorter.
   AppendedFile(const FilePlace& place, std::int64_t bytes, std::string_view holds);
 
-  /// Whole, by one write where the system takes it so. UserError if there is no room: then nothing of it is left.
+  /// Appends the whole piece, in one write if the system accepts it. Throws UserError, and appends nothing,
+  /// if there is no room.
   void append(std::string_view piece);
-  /// All pieces are on disk when it returns; their size in bytes.
+  /// Syncs all pieces to disk and returns the size in bytes.
   std::int64_t sync();
   std::int64_t bytes() const { return bytes_; }
 

@@ -6,8 +6,9 @@
 
 namespace rewire::runtime {
 
-/// Quoted where the format asks for it. A spreadsheet takes a text that begins with = + - @, a tab or a carriage return
-/// for a formula, and runs it: such a text gets a ' before it, unless all of it is a number.
+/// Returns the text as a CSV cell, quoted where the format requires it. A spreadsheet runs a text that
+/// begins with = + - @, a tab or a carriage return as a formula. Such a text gets a leading ', unless all of
+/// it is a number.
 std::string csv_field(std::string_view text);
 
 }  // namespace rewire::runtime

@@ -54,7 +54,7 @@ std::string follow_links(const std::string& path) {
     struct stat status{};
     if (::lstat(file.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) return file;
     if (is_laid_by_others(file, status))
-      user_error("cannot write {}: {} is a link that user {} has laid there", path, file, status.st_uid);
+      user_error("cannot write {}: {} is a link that belongs to user {}", path, file, status.st_uid);
     std::error_code error;
     const fs::path target = fs::read_symlink(file, error);
     if (error) return file;

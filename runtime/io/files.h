@@ -1,4 +1,4 @@
-// Files that are never half-written, and reads that say what went wrong.
+// Atomic file replacement, and reads that report what went wrong.
 #pragma once
 
 #include <cstddef>
@@ -17,19 +17,19 @@
 
 namespace rewire::runtime {
 
-/// The whole file. UserError: "cannot read FILE: No such file or directory", on a pipe or a device that the user did not
-/// name, and on a file of more than `most` bytes, of which no more than that are read; of a pipe never more than 2 GiB,
-/// of a device 16 MiB.
+/// Returns the whole file. Throws UserError if it cannot be read ("cannot read FILE: No such file or
+/// directory"), is a pipe or device that the user did not name, or has more than `most` bytes (a pipe 2 GiB,
+/// a device 16 MiB); no more than that is read.
 std::vector<std::byte> read_file(const FilePlace& place,
                                  std::size_t most = std::numeric_limits<std::size_t>::max());
-/// Written beside it without a name, fsync, rename, fsync of the folder. UserError naming the file and the
-/// system's reason; nothing is left then, and an old file survives untouched.
+/// Writes an unnamed file in the same folder, then fsync, rename, fsync of the folder. Throws UserError with
+/// the file's name and the system's reason; then nothing remains and an old file is unchanged.
 void write_file_atomically(const FilePlace& place, std::span<const std::byte> bytes);
 void write_file_atomically(const FilePlace& place, std::string_view text);
 
-/// The same in pieces, so that a large file never stands in memory twice: write() what there is, commit()
-/// at the end. Destroyed uncommitted, it leaves nothing behind. A symbolic link is followed, and a device or
-/// pipe is written in place: neither is replaced by a file. Below a folder of others all three are refused.
+/// Writes a file atomically in pieces, so that a large file is never in memory twice: write() each piece,
+/// then commit(). Without commit() it leaves nothing. Follows a symbolic link, and writes a device or pipe
+/// in place; neither is replaced by a file. Below an untrusted folder (place.h) all three are refused.
 class AtomicFile {
  public:
   explicit AtomicFile(const FilePlace& place);
@@ -39,31 +39,32 @@ class AtomicFile {
 
   void write(std::span<const std::byte> bytes);
   void commit();
-  /// BLAKE3 of what was written, 64 hexadecimal digits.
+  /// Returns the BLAKE3 digest of the bytes written, 64 hexadecimal digits.
   std::string digest() const { return digest_.hex(); }
 
  private:
   [[noreturn]] void fail(int error) const;
 
-  std::string path_;                              // as asked for, for messages
-  codegen::Descriptor device_;                    // written in place, or:
-  codegen::Descriptor folder_;                    // of file_, links followed
-  std::unique_ptr<codegen::ReplacingFile> file_;  // the new one
+  std::string path_;                              // as given, for messages
+  codegen::Descriptor device_;                    // a device or pipe, written in place
+  codegen::Descriptor folder_;                    // the folder of file_, links followed
+  std::unique_ptr<codegen::ReplacingFile> file_;  // the new file; nullptr for a device
   codegen::Digest digest_;
 };
 
-/// Before work is spent on what goes to `path`: UserError if no file can be written there, with the system's
-/// reason. Leaves nothing behind and does not touch a file that is there.
+/// Throws UserError with the system's reason if no file can be written at `path`: for use before any work.
+/// Leaves nothing and does not touch an existing file.
 void require_writable(const FilePlace& place);
 
-/// With all above it, as far as they are not there, so that a loss of power does not take them away: true if
-/// it was not there. Below a folder of others it is made alone. UserError with the system's reason where one cannot be
+/// Makes the folder and its missing parents, synced against a loss of power; below an untrusted folder, only
+/// the last. Returns true if it did not exist. Throws UserError with the system's reason if one cannot be
 /// made.
 bool make_folder(const FilePlace& place);
-/// What was named in it, or removed from it, is so on the disk, where the system can say.
+/// Syncs the folder, so that changes of its names are on disk, where the system supports it.
 void sync_folder(const std::string& path);
 
-/// Text from a file fit for a one-line message: as visible() of ir/printable.h, cut after 80 bytes.
+/// Returns text from a file for a one-line message: escaped by visible() of ir/printable.h, cut after 80
+/// bytes.
 std::string printable(std::string_view text);
 
 }  // namespace rewire::runtime

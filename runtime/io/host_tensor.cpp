@@ -136,7 +136,7 @@ double load(const HostTensor& tensor, std::size_t i) {
     case DType::i64: {
       const std::int64_t value = tensor.as<std::int64_t>()[i];
       if (value > kMaxExactInteger || value < -kMaxExactInteger) {
-        user_error("the integer {} is beyond 2^53 and has no exact double", value);
+        user_error("the integer {} is beyond 2^53, so no double holds it exactly", value);
       }
       return static_cast<double>(value);
     }

@@ -1,5 +1,5 @@
-// A tensor in host memory as files and programs exchange it: raw little-endian bytes of its dtype, row-major,
-// 64-byte aligned.
+// A tensor in host memory, as files and programs exchange it: raw little-endian bytes of its dtype,
+// row-major, 64-byte aligned.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace rewire::runtime {
 class HostTensor {
  public:
   HostTensor() = default;
-  explicit HostTensor(ir::TensorType type);  // zeroed
+  explicit HostTensor(ir::TensorType type);  // all zeros
 
   const ir::TensorType& type() const { return type_; }
   std::span<std::byte> bytes() { return {data_.get(), size_}; }
@@ -46,13 +46,13 @@ class HostTensor {
   std::size_t size_ = 0;
 };
 
-/// By name, in name order.
+/// Tensors by name, in name order.
 using TensorMap = std::map<std::string, HostTensor, std::less<>>;
 
-/// Between the evaluator's doubles and stored dtypes (floats round to nearest even).
+/// Convert between the evaluator's doubles and stored dtypes (floats round to nearest even).
 HostTensor to_host(const ir::Tensor& tensor);
 ir::Tensor to_double(const HostTensor& tensor);
-/// The same values in another dtype.
+/// Returns the values in another dtype.
 HostTensor convert(const HostTensor& tensor, ir::DType dtype);
 
 }  // namespace rewire::runtime

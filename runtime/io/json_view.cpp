@@ -29,20 +29,20 @@ Json parse_json(std::string_view text, const std::string& where) {
   std::vector<std::set<std::string, std::less<>>> keys;  // of the objects around, the innermost last
   const auto check = [&](int depth, Event event, Json& parsed) {
     if ((event == Event::object_start || event == Event::array_start) && depth >= kMostJsonDepth)
-      user_error("{} is no JSON: it is more than {} levels deep", where, kMostJsonDepth);
+      user_error("{} is not valid JSON: it is more than {} levels deep", where, kMostJsonDepth);
     if (event == Event::object_start) keys.emplace_back();
     if (event == Event::object_end) keys.pop_back();
     if (event == Event::key && !keys.back().insert(parsed.get<std::string>()).second)
-      user_error("{} is no JSON: '{}' stands twice in an object", where,
+      user_error("{} is not valid JSON: '{}' appears twice in an object", where,
                  printable(parsed.get_ref<const std::string&>()));
     if (event == Event::key && keys.back().size() > kMostJsonKeys)
-      user_error("{} is no JSON of ours: an object has more than {} keys", where, kMostJsonKeys);
+      user_error("{} is not a JSON file of Rewire: an object has more than {} keys", where, kMostJsonKeys);
     return true;
   };
   try {
     return Json::parse(text.begin(), text.end(), check);
   } catch (const Json::exception& error) {
-    user_error("{} is no JSON: {}", where, printable(error.what()));
+    user_error("{} is not valid JSON: {}", where, printable(error.what()));
   }
 }
 
@@ -129,7 +129,7 @@ std::int64_t JsonView::count(std::int64_t most) const {
   const bool whole =
       value_->is_number_unsigned() || (value_->is_number_integer() && value_->get<std::int64_t>() >= 0);
   const bool fits = whole && value_->get<std::uint64_t>() <= static_cast<std::uint64_t>(most);
-  if (!fits) refuse(fmt::format("is {}, no whole number from 0 to {}", value_->dump(), most));
+  if (!fits) refuse(fmt::format("is {}, not a whole number from 0 to {}", value_->dump(), most));
   return value_->get<std::int64_t>();
 }
 

@@ -100,14 +100,14 @@ class HeaderParser {
     return true;
   }
   void expect(char character) {
-    if (!accept(character)) fail(fmt::format("no '{}' where one must stand", character));
+    if (!accept(character)) fail(fmt::format("no '{}' where one is required", character));
   }
 
   std::string string() {
     const char quote = peek();
-    if (quote != '\'' && quote != '"') fail("no string where one must stand");
+    if (quote != '\'' && quote != '"') fail("no string where one is required");
     const std::size_t end = text_.find(quote, 1);
-    if (end == std::string_view::npos) fail("a string without an end");
+    if (end == std::string_view::npos) fail("an unterminated string");
     std::string value(text_.substr(1, end - 1));
     text_.remove_prefix(end + 1);
     return value;
@@ -131,8 +131,8 @@ class HeaderParser {
       skip_space();
       std::int64_t extent = 0;
       const auto [end, error] = std::from_chars(text_.data(), text_.data() + text_.size(), extent);
-      if (error != std::errc()) fail("a 'shape' that is no tuple of integers");
-      if (extent < 1) fail(fmt::format("the extent {} in 'shape'; extents are 1 or more", extent));
+      if (error != std::errc()) fail("a 'shape' that is not a tuple of integers");
+      if (extent < 1) fail(fmt::format("the extent {} in 'shape'; extents must be 1 or more", extent));
       text_.remove_prefix(static_cast<std::size_t>(end - text_.data()));
       shape.push_back(extent);
       if (!accept(',') && peek() != ')') fail("no ',' or ')' after an extent");
@@ -155,7 +155,7 @@ std::string_view take_header(std::span<const std::byte>& bytes, const std::strin
   const int major = static_cast<unsigned char>(text[6]);
   const int minor = static_cast<unsigned char>(text[7]);
   if (major < 1 || major > 3 || minor != 0) {
-    user_error("{}: .npy version {}.{}; versions 1.0, 2.0 and 3.0 are read", file_name, major, minor);
+    user_error("{}: .npy version {}.{} is not supported; use 1.0, 2.0 or 3.0", file_name, major, minor);
   }
   const std::size_t length_bytes = major == 1 ? 2 : 4;
   if (text.size() < preamble + length_bytes) {
@@ -165,8 +165,8 @@ std::string_view take_header(std::span<const std::byte>& bytes, const std::strin
   std::memcpy(&length, data + preamble, length_bytes);
   const std::size_t start = preamble + length_bytes;
   if (length > text.size() - start) {
-    user_error("{}: truncated .npy file: a header of {} bytes, {} left in the file", file_name, length,
-               text.size() - start);
+    user_error("{}: truncated .npy file: its header has {} bytes, but {} are left in the file", file_name,
+               length, text.size() - start);
   }
   bytes = bytes.subspan(start + length);
   return text.substr(start, length);
@@ -195,7 +195,7 @@ ir::TensorType array_type(std::string_view header_text, const std::string& file_
   Header header = HeaderParser(header_text, file_name).parse();
   const auto found = std::ranges::find(kDescrs, header.descr, &Descr::text);
   if (found == kDescrs.end()) {
-    user_error("{}: dtype '{}' is not read; save as <f8 <f4 <f2 <i8 <i4 |u1 or |b1", file_name,
+    user_error("{}: dtype '{}' is not supported; save as <f8 <f4 <f2 <i8 <i4 |u1 or |b1", file_name,
                printable(header.descr));
   }
   if (header.fortran_order) {
@@ -259,7 +259,7 @@ NpyRows::NpyRows(const std::string& path) {
   struct stat status{};
   if (opened->file.get() < 0 || ::fstat(opened->file.get(), &status) != 0)
     user_error("cannot read {}: {}", opened->path, std::generic_category().message(errno));
-  if (!S_ISREG(status.st_mode)) user_error("{}: it is no file", opened->path);
+  if (!S_ISREG(status.st_mode)) user_error("{}: it is not a regular file", opened->path);
   std::vector<std::byte> head(std::min(kMostHeaderBytes, static_cast<std::size_t>(status.st_size)));
   head.resize(opened->read(0, head));
   std::span<const std::byte> rest = head;
@@ -267,7 +267,7 @@ NpyRows::NpyRows(const std::string& path) {
   opened->first = head.size() - rest.size();
   check_size(type, static_cast<std::size_t>(status.st_size) - opened->first, opened->path);
   if (type.shape.empty()) user_error("{}: it is one number, not an array of rows", opened->path);
-  if (type.dtype == DType::i1) user_error("{}: rows of truth values are not read", opened->path);
+  if (type.dtype == DType::i1) user_error("{}: rows of truth values are not supported", opened->path);
   opened->changed = status.st_mtim;
   opened->count = type.shape.front();
   type.shape.erase(type.shape.begin());
@@ -290,7 +290,7 @@ void NpyRows::read(std::int64_t index, std::span<std::byte> out) const {
   const bool is_same = ::fstat(file_->file.get(), &now) == 0 && now.st_mtim.tv_sec == file_->changed.tv_sec &&
                        now.st_mtim.tv_nsec == file_->changed.tv_nsec;
   if (!is_same || file_->read(file_->first + static_cast<std::size_t>(index) * out.size(), out) != out.size())
-    user_error("{}: the file has changed since it was opened: start again", file_->path);
+    user_error("{}: the file has changed since it was opened: run the command again", file_->path);
 }
 
 HostTensor read_npy(const FilePlace& place) {

@@ -1,4 +1,4 @@
-// NumPy's .npy, versions 1.0 to 3.0, C order: f8 f4 f2 i8 i4 u1 b1, little-endian.
+// NumPy's .npy files, versions 1.0 to 3.0, C order: f8 f4 f2 i8 i4 u1 b1, little-endian.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,22 @@
 
 namespace rewire::runtime {
 
-/// UserError naming the file and the fault (magic, version, header, dtype, Fortran order, size against the
-/// file).
+/// Reads an array. Throws UserError with the file's name and the fault (magic, version, header, dtype,
+/// Fortran order, a wrong size).
 HostTensor parse_npy(std::span<const std::byte> bytes, const std::string& file_name);
 HostTensor read_npy(const FilePlace& place);
 
-/// The rows of an array on disk, along its first axis, read one by one: the file may be larger than memory. From several threads at
-/// once.
+/// Reads single rows of an array on disk, along its first axis: the file may be larger than memory.
+/// Thread-safe.
 class NpyRows {
  public:
-  /// UserError as of read_npy, on a single number, and on truth values.
+  /// Throws UserError like read_npy, and for a single number or booleans.
   explicit NpyRows(const std::string& path);
   ~NpyRows();
   std::int64_t count() const;
-  /// Of a row.
+  /// The type of one row.
   const ir::TensorType& type() const;
-  /// Row `index`, of type(). UserError where the file has changed since.
+  /// Reads row `index`, of type(). Throws UserError if the file has changed.
   void read(std::int64_t index, std::span<std::byte> out) const;
 
  private:

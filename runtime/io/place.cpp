@@ -25,9 +25,8 @@ std::string system_reason(int error) {
 }
 
 [[noreturn]] void refuse_link(const FilePlace& place, std::string_view link) {
-  user_error(
-      "{} is a link: links below {} are not followed; put what it leads to in its place, or move it away",
-      link, place.folder());
+  user_error("{} is a link: links below {} are not followed; replace it with its target, or move it away",
+             link, place.folder());
 }
 
 bool is_link_in(int folder, const std::string& name) {

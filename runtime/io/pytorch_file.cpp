@@ -43,7 +43,8 @@ bool is_pytorch_file(std::span<const std::byte> bytes) {
 void refuse_pytorch_file(const std::string& path) {
   const std::string made = std::filesystem::path(path).replace_extension(".safetensors").string();
   throw ir::TextError(fmt::format(
-      "{}: a file of PyTorch's, which is a program; safetensors are read. Two lines of Python convert it:\n"
+      "{}: this is a PyTorch file, which can run code; Rewire reads safetensors. "
+      "Two lines of Python convert it:\n"
       "import torch; from safetensors.torch import save_file; "
       "w = torch.load({}, map_location=\"cpu\", weights_only=True)\n"
       "save_file({{k: v.contiguous().clone() for k, v in next((w[k] for k in (\"model\", \"state_dict\", "

@@ -1,4 +1,4 @@
-// PyTorch's own files of weights (.pth, .pt, .bin): pickles, which hold code and so are not read.
+// PyTorch's weight files (.pth, .pt, .bin): pickles, which hold code and so are not read.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,10 @@
 
 namespace rewire::runtime {
 
-/// An archive of torch.save, or a pickle as PyTorch before 1.6 wrote it.
+/// Returns true for an archive of torch.save, or a pickle from PyTorch before 1.6.
 bool is_pytorch_file(std::span<const std::byte> bytes);
 
-/// UserError with the two lines of Python that make a safetensors file of it.
+/// Throws UserError with the two lines of Python that convert the file to safetensors.
 [[noreturn]] void refuse_pytorch_file(const std::string& path);
 
 }  // namespace rewire::runtime

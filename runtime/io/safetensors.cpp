@@ -52,7 +52,7 @@ std::size_t header_length(std::span<const std::byte> bytes, const std::string& f
   std::uint64_t length = 0;
   std::memcpy(&length, bytes.data(), kLengthBytes);
   if (length > bytes.size() - kLengthBytes) {
-    bad_file(file_name, "it claims a header of {} bytes, and {} follow", length, bytes.size() - kLengthBytes);
+    bad_file(file_name, "it claims a header of {} bytes, but {} follow", length, bytes.size() - kLengthBytes);
   }
   if (length > kLongestHeader) {
     bad_file(file_name, "a header of {} bytes is longer than the format's {}", length, kLongestHeader);
@@ -65,7 +65,7 @@ ir::TensorType checked_type(const SafetensorsEntry& entry, const std::string& fi
   const std::string name = printable(entry.name);
   const auto* spelling = std::ranges::find(kSpellings, entry.dtype, &Spelling::text);
   if (spelling == kSpellings.end()) {
-    bad_file(file_name, "tensor '{}' has dtype '{}'; F64 F32 BF16 F16 I64 I32 U8 BOOL are read", name,
+    bad_file(file_name, "tensor '{}' has dtype '{}'; supported are F64 F32 BF16 F16 I64 I32 U8 BOOL", name,
              printable(entry.dtype));
   }
   const auto [begin, end] = entry.data_offsets;
@@ -102,7 +102,7 @@ void check_layout(const std::vector<SafetensorsEntry>& entries, std::uint64_t da
     }
     if (begin < covered) bad_file(file_name, "tensor '{}' overlaps the tensor before it", name);
     if (begin > covered) {
-      bad_file(file_name, "tensor '{}' leaves a hole of {} bytes before it", name, begin - covered);
+      bad_file(file_name, "tensor '{}' leaves a gap of {} bytes before it", name, begin - covered);
     }
     covered = end;
   }

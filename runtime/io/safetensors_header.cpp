@@ -57,7 +57,7 @@ class HeaderReader final : public json::json_sax_t {
 
   bool key(std::string& name) override {
     if (state_ == State::metadata) {
-      if (header_.metadata.contains(name)) fail(fmt::format("metadata '{}' stands twice", printable(name)));
+      if (header_.metadata.contains(name)) fail(fmt::format("metadata '{}' appears twice", printable(name)));
       metadata_key_ = name;
       state_ = State::metadata_value;
     } else if (state_ == State::entry) {
@@ -65,7 +65,7 @@ class HeaderReader final : public json::json_sax_t {
     } else if (name.find('\0') != std::string::npos) {
       fail(fmt::format("the name '{}' holds a NUL character", printable(name)));
     } else if (!names_.insert(name).second) {
-      fail(fmt::format("the name '{}' stands twice", printable(name)));
+      fail(fmt::format("the name '{}' appears twice", printable(name)));
     } else if (name == "__metadata__") {
       state_ = State::metadata_begins;
     } else {
@@ -121,7 +121,7 @@ class HeaderReader final : public json::json_sax_t {
 
   bool number_integer(number_integer_t) override { misplaced("a negative number"); }
   bool number_float(number_float_t, const std::string&) override {
-    misplaced("a number that is no 64-bit integer");
+    misplaced("a number that is not a 64-bit integer");
   }
   bool boolean(bool) override { misplaced("a truth value"); }
   bool null() override { misplaced("null"); }
@@ -165,7 +165,7 @@ class HeaderReader final : public json::json_sax_t {
     user_error("{}: not a readable safetensors file: {}", file_name_, fault);
   }
   [[noreturn]] void misplaced(std::string_view what) const {
-    fail(fmt::format("{} has {} where the format has none", where(), what));
+    fail(fmt::format("{} has {}, which the format does not allow there", where(), what));
   }
   [[noreturn]] void offsets_are_two() const {
     fail(fmt::format("{} has 'data_offsets' that are not two numbers", where()));

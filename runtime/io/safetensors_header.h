@@ -1,5 +1,5 @@
-// The JSON header of a safetensors file, as plain entries: the grammar is checked here, what the numbers mean
-// in safetensors.cpp. The JSON library stays behind this file.
+// The JSON header of a safetensors file as plain entries. The grammar is checked here; safetensors.cpp
+// checks the meaning of the numbers. This header does not expose the JSON library.
 #pragma once
 
 #include <array>
@@ -23,12 +23,12 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-/// UserError naming the file, the fault and the tensor it is in: text that is no JSON, a value of another
-/// kind than the format has there (a float, a negative number, an object within an object), an unknown,
-/// missing or repeated key.
+/// Parses a header. Throws UserError with the file's name, the fault and its tensor: text that is not JSON,
+/// a value of the wrong kind (a float, a negative number, a nested object), or an unknown, missing or
+/// repeated key.
 SafetensorsHeader parse_safetensors_header(std::string_view json, const std::string& file_name);
 
-/// Compact JSON: metadata first, then the entries in their order.
+/// Returns compact JSON: metadata first, then the entries in their order.
 std::string print_safetensors_header(const SafetensorsHeader& header);
 
 }  // namespace rewire::runtime

@@ -60,7 +60,7 @@ struct Lapack {
 template <class Function>
 void find(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(::dlsym(library, name));
-  if (function == nullptr) user_error("{} lacks {}: install libopenblas0, or another LAPACK", kLibrary, name);
+  if (function == nullptr) user_error("{} lacks {}: install libopenblas0 or another LAPACK", kLibrary, name);
 }
 
 const Lapack& lapack() {
@@ -123,7 +123,7 @@ void transpose(std::span<const double> from, std::span<double> to, std::size_t r
 }
 
 void expect_success(const char* name, Int info) {
-  if (info != 0) throw RuntimeFailure(fmt::format("LAPACK's {} fails with info {}", name, info));
+  if (info != 0) throw RuntimeFailure(fmt::format("LAPACK's {} failed with info {}", name, info));
 }
 
 void qr_of_one(std::size_t rows, std::size_t cols, std::span<const double> a, std::span<double> q,
@@ -299,7 +299,7 @@ void qr(const MatrixBatch& batch, std::span<const double> a, std::span<double> q
         int threads) {
   check(batch, a);
   const std::size_t rows = batch.rows, cols = batch.cols;
-  if (rows < cols) user_error("QR wants no more columns than rows, not {} x {}", rows, cols);
+  if (rows < cols) user_error("QR needs at least as many rows as columns, not {} x {}", rows, cols);
   lapack();
   for_each_matrix(batch, threads, [&](std::size_t i) {
     qr_of_one(rows, cols, a.subspan(i * rows * cols, rows * cols), q.subspan(i * rows * cols, rows * cols),
@@ -311,7 +311,7 @@ void eigh(const MatrixBatch& batch, std::span<const double> a, std::span<double>
           int threads) {
   check(batch, a);
   const std::size_t n = batch.rows;
-  if (n != batch.cols) user_error("eigenvectors are of square matrices, not of {} x {}", n, batch.cols);
+  if (n != batch.cols) user_error("eigenvectors need square matrices, not {} x {}", n, batch.cols);
   lapack();
   for_each_matrix(batch, threads, [&](std::size_t i) {
     eigh_of_one(n, a.subspan(i * n * n, n * n), w.subspan(i * n, n), v.subspan(i * n * n, n * n));

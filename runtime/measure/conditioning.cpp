@@ -157,8 +157,7 @@ class ConditioningMeter::Programs {
  public:
   Programs(const ir::Module& module, const ConditioningOptions& options)
       : programs_(module), options_(options), blocks_(find_blocks(forward())) {
-    if (blocks_.empty())
-      user_error("the network has no residual joins, so that it has no blocks to look into");
+    if (blocks_.empty()) user_error("the network has no residual joins, and so no blocks to analyze");
     add_probe_program(programs_, blocks_);
     for (std::size_t b = 0; b < blocks_.size(); ++b) {
       for (const Section& section : sections(b)) plan(section, blocks_[b]);
@@ -204,7 +203,7 @@ class ConditioningMeter::Programs {
     if (block.joins.front().batch_axis != 0 || out.shape.at(0) != batch) {
       why_not = fmt::format("{} does not have the batch as its first axis", block.name);
     } else if (!one_type) {
-      why_not = fmt::format("a branch of {} reads another shape than its stream", block.name);
+      why_not = fmt::format("a branch of {} reads a shape other than its stream's", block.name);
     } else if (std::max(rows, columns) > options_.largest_jacobian) {
       why_not = fmt::format("it is {} x {} in {}", rows, columns, block.name);
     } else if (!add_jacobian_program(programs_, section)) {

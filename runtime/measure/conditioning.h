@@ -1,5 +1,5 @@
-// How well conditioned a network is, block by block, in the terms of Ji et al., Cutting the Skip (2025): the
-// condition number, largest over smallest singular value, of what a gradient must pass through.
+// The conditioning of a network, block by block, after Ji et al., Cutting the Skip (2025): the condition
+// number, largest over smallest singular value, of what a gradient passes through.
 #pragma once
 
 #include <cstddef>
@@ -16,14 +16,14 @@
 
 namespace rewire::runtime {
 
-/// Largest over smallest singular value; infinite where rounding alone could have made the smallest: where it
-/// is below kResolution times `precision` (the distance of 1 to the next number) times the largest. 1 for no
-/// values.
+/// A smallest singular value below kResolution times `precision` times the largest may be rounding alone.
 inline constexpr double kResolution = 8;
+/// Returns the largest over the smallest singular value; infinity for such a smallest, 1 for no values.
+/// `precision`: the distance of 1 to the next number.
 double condition_number(std::span<const double> singular_values, double precision);
 
-/// For each of `count` pairs of query and key [n, k], one behind the other, the condition number of
-/// softmax(scale query key^T), row by row.
+/// Returns the condition number of softmax(scale query key^T), row by row, for each of `count` consecutive
+/// pairs of query and key [n, k].
 std::vector<double> attention_conditions(std::span<const double> queries, std::span<const double> keys,
                                          std::size_t count, std::size_t n, std::size_t k, double scale);
 
@@ -35,7 +35,7 @@ struct JoinConditioning {
 struct BlockConditioning {
   std::string block;
   std::vector<double> attention;       // of every head's map, for every image
-  std::optional<double> value_output;  // of W_V W_O, where the block has matrices of the roles qkv and proj
+  std::optional<double> value_output;  // of W_V W_O, if the block has matrices of the roles qkv and proj
   std::vector<JoinConditioning> joins;
   std::optional<double> jacobian;  // of d exit / d entrance, norms included
 };
@@ -48,12 +48,12 @@ struct Conditioning {
 
 struct ConditioningOptions {
   std::string engine = "jit";         // f32, or the evaluator in double precision
-  std::uint64_t seed = 0;             // of the state that is no weight
-  std::int64_t largest_jacobian = 0;  // rows and columns; beyond it none is computed
+  std::uint64_t seed = 0;             // of state that is not a weight
+  std::int64_t largest_jacobian = 0;  // rows and columns; a larger one is not computed
 };
 
-/// Of `module`'s function forward, rewritten or not, for any weights: its programs are compiled once. UserError if the
-/// network has no residual joins.
+/// Measures `module`'s function forward, rewritten or not, for any weights; compiles its programs once.
+/// Throws UserError if the network has no residual joins.
 class ConditioningMeter {
  public:
   ConditioningMeter(const ir::Module& module, const ConditioningOptions& options);
@@ -65,7 +65,7 @@ class ConditioningMeter {
   std::unique_ptr<Programs> programs_;
 };
 
-/// The same once, on a batch of the only argument of forward.
+/// Measures once, on a batch that is the only argument of forward.
 Conditioning measure_conditioning(const ir::Module& module, const TensorMap& weights,
                                   const HostTensor& images, const ConditioningOptions& options);
 

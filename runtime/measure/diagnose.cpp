@@ -59,13 +59,13 @@ MetricValues DiagnoseMeans::values() const {
     }
     if (places.empty()) continue;
     if (row->finish == nullptr)
-      internal_error("the diagnostic {} has rows and nothing finishes them", row->name);
+      internal_error("the diagnostic {} has rows but no function that finishes them", row->name);
     claimed += places.size();
     for (const auto& [name, value] : row->finish(places, values_of)) finished.emplace(name, value);
   }
   const auto rows = std::ranges::count_if(results_, [](const auto& result) { return result.columns > 0; });
   if (static_cast<std::size_t>(rows) != claimed)
-    internal_error("{} of {} results that are rows are no diagnostic's",
+    internal_error("{} of {} results with rows belong to no diagnostic",
                    rows - static_cast<std::ptrdiff_t>(claimed), rows);
   MetricValues values;
   const auto add = [&](const std::string& name, double value) {
@@ -92,7 +92,7 @@ TensorMap first_rows_of(const ir::Function& function, const TensorMap& batch) {
   for (const ir::Argument& argument : function.arguments) {
     const auto tensor = batch.find(argument.name);
     if (tensor == batch.end())
-      user_error("{} takes '{}', which a data set does not have", function.name, argument.name);
+      user_error("{} takes '{}', but a data set has no such tensor", function.name, argument.name);
     HostTensor first(function.type(argument.value));
     const std::span<const std::byte> all = tensor->second.bytes();
     if (all.size() < first.bytes().size())

@@ -27,7 +27,7 @@ void check_stack(const GivenTensor& given, std::string_view argument, const ir::
   ir::TensorType stack = type;
   stack.shape.insert(stack.shape.begin(), batches);
   if (actual == type || actual == stack) return;
-  user_error("{}: '{}' is {}; {} batches of the program are {}, or {} for one that is used every time",
+  user_error("{}: '{}' is {}; for {} batches the program takes {}, or {} to use one batch every time",
              given.file, argument, to_string(actual), batches, to_string(stack), to_string(type));
 }
 
@@ -36,7 +36,7 @@ void check_categories(const ir::Module& module, std::string_view argument, const
   if (categories == 0 || given.tensor.type().dtype != ir::DType::i64) return;
   for (const std::int64_t value : given.tensor.as<std::int64_t>()) {
     if (value < 0 || value >= categories) {
-      user_error("{}: the {} {} is none of the model's, which are 0 to {}", given.file, argument, value,
+      user_error("{}: the {} {} is not one of the model's, which are 0 to {}", given.file, argument, value,
                  categories - 1);
     }
   }
@@ -73,7 +73,7 @@ void check_batch(const ir::Module& module, const ir::Function& function, std::st
   const ir::TensorType& actual = given.tensor.type();
   if (actual != type) {
     const bool same_shape = actual.shape == type.shape;
-    user_error("{}: '{}' is {}; the program takes {}{}", given.file, argument, to_string(actual),
+    user_error("{}: '{}' is {}, but the program takes {}{}", given.file, argument, to_string(actual),
                to_string(type), same_shape ? fmt::format("; convert it to {}", dtype_name(type.dtype)) : "");
   }
   check_categories(module, argument, given);
@@ -107,7 +107,7 @@ std::vector<double> run_given_steps(Engine& engine, const ir::Module& module, co
     }
     for (const std::string& refresh : programs::refreshes_behind(step + 1, step == 0, refresh_period)) {
       if (!flag(engine.run(refresh, {}), "finite"))
-        user_error("step {}: what the optimizer remembers is not finite", step + 1);
+        user_error("step {}: the optimizer's state is not finite", step + 1);
     }
     losses.push_back(loss);
   }

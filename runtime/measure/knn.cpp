@@ -119,10 +119,11 @@ KnnAccuracy knn_accuracy(std::span<const float> bank, std::span<const std::int64
                          std::span<const float> queries, std::span<const std::int64_t> query_labels,
                          std::int64_t width, const KnnOptions& options) {
   if (options.neighbours < 1)
-    user_error("nearest neighbours: {} of them are asked for; at least 1", options.neighbours);
+    user_error("nearest neighbours: the number of neighbours is {}; it must be at least 1",
+               options.neighbours);
   if (!(options.temperature > 0) || !std::isfinite(options.temperature))
     user_error("nearest neighbours: the temperature is {}; it must be above 0", options.temperature);
-  if (width < 1) user_error("nearest neighbours: features have {} numbers; at least 1", width);
+  if (width < 1) user_error("nearest neighbours: features have {} numbers; they need at least 1", width);
   check_rows(bank, bank_labels, width, options.classes, "bank");
   check_rows(queries, query_labels, width, options.classes, "queries");
   const auto columns = static_cast<std::size_t>(width);

@@ -80,7 +80,7 @@ std::optional<Evaluation> evaluate(Engine& engine, const std::vector<EvalProgram
     }
   }
   while (!pending.empty()) read();
-  if (samples == 0) user_error("not one of the test samples can be read: evaluation has nothing to go by");
+  if (samples == 0) user_error("none of the test samples can be read, so nothing can be evaluated");
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   Evaluation evaluation{{}, static_cast<std::int64_t>(samples), took.count()};
   for (std::size_t i = 0; i < programs.size(); ++i) {

@@ -1,5 +1,5 @@
-// What programs tell of the batches they ran on, added up: over steps for the lines of a run's log, over the
-// test set for an evaluation.
+// Sums of the metrics that programs report: over steps for the lines of a run's log, over the test set for
+// an evaluation.
 #pragma once
 
 #include <cstdint>
@@ -16,30 +16,30 @@
 
 namespace rewire::runtime {
 
-/// Programs that are under way on a device: one computes, the next has its inputs.
+/// The number of programs in flight on a device: one computes while the next has its inputs.
 inline constexpr std::size_t kRunsAhead = 2;
 
-/// A mean. programs::metric_info() says what people call it.
+/// The mean value of a metric. programs::metric_info() gives its title for people.
 struct MetricValue {
   std::string name;
   double value = 0;
 };
 using MetricValues = std::vector<MetricValue>;
 
-/// "loss 0.4321, top-1 85.30 %", the numbers with 4 digits behind the point; those of files alone are left
-/// out.
+/// Returns "loss 0.4321, top-1 85.30 %", with 4 digits after the point. Leaves out metrics that appear only
+/// in files.
 std::string metrics_text(const MetricValues& values, int percent_digits = 2, const char* separator = ", ");
 
 struct MetricSum {
   double numerator = 0, denominator = 0;
 };
-/// By the metrics' names.
+/// Sums by the metrics' names.
 using MetricSums = std::map<std::string, MetricSum, std::less<>>;
 
-/// One run of a program more.
+/// Adds the results of one run of a program.
 void add_results(MetricSums& sums, const programs::Metrics& metrics, const TensorMap& results);
 void add_sums(MetricSums& sums, const MetricSums& more);
-/// In the order of `metrics`; what has no sum is left out.
+/// Returns the means in the order of `metrics`, without those that have no sum.
 MetricValues means(const MetricSums& sums, const programs::Metrics& metrics);
 
 struct Evaluation {
@@ -50,16 +50,16 @@ struct Evaluation {
   double loss() const { return metrics.at(0).value; }
 };
 
-/// A program of an evaluation, and what it tells, each under its name behind `prefix`.
+/// A program of an evaluation and its metrics; `prefix` comes before each metric's name.
 struct EvalProgram {
   const ir::Function& function;
   const programs::Metrics& metrics;
   std::string_view prefix = "";
 };
 
-/// One pass over the loader's test set with these programs, whose metrics stand behind each other.
-/// `go_on` is asked before each batch, with the number of batches done; nothing is returned when it says no.
-/// `see_first` is shown the first batch.
+/// Runs these programs over the loader's test set once and concatenates their metrics. Before each batch it
+/// calls `go_on` with the number of batches done, and returns nothing if that is false. `see_first` gets the
+/// first batch.
 std::optional<Evaluation> evaluate(
     Engine& engine, const std::vector<EvalProgram>& programs, Loader& loader,
     const std::function<bool(std::int64_t done)>& go_on,

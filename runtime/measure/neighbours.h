@@ -1,5 +1,5 @@
-// How well features tell classes, while a network trains: the weighted vote of each test image's nearest training images
-// (runtime/measure/knn.h).
+// Accuracy of a network's features during training, by the weighted vote of each test image's nearest
+// training images (runtime/measure/knn.h).
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@
 
 namespace rewire::runtime {
 
-/// What an evaluation tells of neighbours in these data, each name after FeatureProgram::prefix: knn_top1, and knn_top5
-/// where there are enough classes (programs::tells_top5).
+/// Returns the metrics' names for these data, without FeatureProgram::prefix: knn_top1, and knn_top5 if
+/// there are enough classes (programs::tells_top5).
 std::vector<std::string> neighbour_metric_names(const DataFeed& bank, const DataFeed& queries);
 
-/// (image) -> (features f32[batch, width])
+/// A program (image) -> (features f32[batch, width]).
 struct FeatureProgram {
   const ir::Function& function;
   std::string_view prefix = "";
@@ -30,7 +30,8 @@ struct NeighbourOptions {
   std::int64_t images = 0;  // of `bank`, the first ones; 0: all
 };
 
-/// Both feeds are of evaluation, in the programs' batch. Nothing where `go_on` says no, which is asked before each batch.
+/// Returns the metrics. Both feeds evaluate in the programs' batch size. Returns nothing if `go_on`, called
+/// before each batch, is false.
 std::optional<MetricValues> neighbour_metrics(Engine& engine, const std::vector<FeatureProgram>& programs,
                                               const DataFeed& bank, const DataFeed& queries,
                                               const NeighbourOptions& options,

@@ -94,10 +94,10 @@ std::string found_compiled(const ir::Module& module, const ir::Function& functio
   const std::string in_double = "replayed in double precision, every tensor is finite";
   try {
     if (const auto tensor = first_compiled(module, function, engine, inputs))
-      return fmt::format("{}; as it is compiled, the first that is not is the result of {}", in_double,
-                         *tensor);
+      return fmt::format("{}; in the compiled program, the first non-finite tensor is the result of {}",
+                         in_double, *tensor);
   } catch (const std::exception& failure) {  // a device without memory for it, for one
-    return fmt::format("{} (to be replayed as it is compiled: {})", in_double, failure.what());
+    return fmt::format("{} (the compiled program could not be replayed: {})", in_double, failure.what());
   }
   return in_double;
 }

@@ -55,7 +55,7 @@ std::vector<Field> asked_fields(const NetworkFace& face) {
 /// [channels, height, width]
 ir::Shape image_shape(const NetworkFace& face) {
   const auto image = std::ranges::find(face.inputs, FieldKind::image, kind_of);
-  if (image == face.inputs.end()) user_error("the network takes views, and no image to make them of");
+  if (image == face.inputs.end()) user_error("the network takes views, but no image to make them from");
   return {image->type.shape.begin() + 1, image->type.shape.end()};
 }
 
@@ -102,7 +102,7 @@ void refuse_of_images(const Source& source, const Recipe& recipe) {
       if (key.empty() && is_set) key = fmt::format("transforms.{}", parameter.name);
     }
   }
-  if (!key.empty()) user_error("{} is of labelled images, and {} has none: drop it", key, source.name());
+  if (!key.empty()) user_error("{} needs labelled images, but {} has none: remove it", key, source.name());
 }
 
 std::unique_ptr<Source> open_source(const Recipe& recipe, Split split, const NetworkFace& face, bool trains,
@@ -120,7 +120,7 @@ std::unique_ptr<Source> open_source(const Recipe& recipe, Split split, const Net
     refuse_of_images(*source, recipe);
   }
   if (trains && source->count() < recipe.train.batch) {
-    user_error("train.batch is {}, but {} has {} training samples only", recipe.train.batch, source->name(),
+    user_error("train.batch is {}, but {} has only {} training samples", recipe.train.batch, source->name(),
                source->count());
   }
   return source;
@@ -151,7 +151,7 @@ std::vector<ViewSpec> views_of(const Recipe& recipe, const NetworkFace& face) {
           input.name);
     const ir::TensorType type = view_type(*view, image_shape(face), input.type.shape[1]);
     if (type != input.type)
-      user_error("the view '{}' is {}, the objective takes {}: set its count and size", view->name,
+      user_error("the view '{}' is {}, but the objective takes {}: set its count and size", view->name,
                  to_string(type), to_string(input.type));
     taken.push_back(*view);
   }
@@ -214,9 +214,8 @@ NetworkFace face_of(programs::Inputs inputs, const ir::Selection& objective) {
     if (input.type.rank() == 0 || (is_drawn && input.type.dtype != ir::DType::f32) ||
         input.name == kWeightInput || input.name == kPresent) {
       user_error(
-          "the objective {} takes '{}' {}: an input of a batch has the batch as an axis, one that is drawn "
-          "is f32, and none "
-          "is called '{}' or '{}'",
+          "the objective {} takes '{}' {}: an input of a batch needs the batch as an axis, a drawn input "
+          "must be f32, and the names '{}' and '{}' are reserved",
           objective.name, input.name, to_string(input.type), kWeightInput, kPresent);
     }
     if (has_images) check_beside_image(input);
@@ -224,7 +223,7 @@ NetworkFace face_of(programs::Inputs inputs, const ir::Selection& objective) {
         has_images ? kind_of(input) == FieldKind::image : input.filler == programs::Filler::data;
     if (first == nullptr && is_first) first = &input;
   }
-  if (first == nullptr) user_error("the objective {} takes nothing of the data", objective.name);
+  if (first == nullptr) user_error("the objective {} takes no input from the data", objective.name);
   face.batch = first->type.shape[0];
   return face;
 }
@@ -251,7 +250,7 @@ TensorMap take_inputs(const ir::Function& function, Batch& batch) {
   for (const ir::Argument& argument : function.arguments) {
     const auto tensor = batch.tensors.find(argument.name);
     if (tensor == batch.tensors.end())
-      user_error("{} takes '{}', which a data set does not have", function.name, argument.name);
+      user_error("{} takes '{}', but a data set has no such tensor", function.name, argument.name);
     inputs.insert(batch.tensors.extract(tensor));
   }
   return inputs;
@@ -294,7 +293,7 @@ void DataFeed::open_file(const programs::Input& input) {
   auto rows = std::make_unique<const NpyRows>(input.file);
   // Of all samples of the source, of which a run may take a part.
   if (rows->type() != row || rows->count() != source_->origins()) {
-    user_error("{}: it has {} rows {}, and '{}' takes a row {} for each of the {} samples of {}",
+    user_error("{}: it has {} rows {}, but '{}' needs a row {} for each of the {} samples of {}",
                visible(input.file), rows->count(), to_string(rows->type()), input.name, to_string(row),
                source_->origins(), source_->name());
   }
@@ -304,7 +303,7 @@ void DataFeed::open_file(const programs::Input& input) {
 
 const ImageSource& DataFeed::images(std::string_view what) const {
   const auto* const images = dynamic_cast<const ImageSource*>(source_.get());
-  if (images == nullptr) user_error("{} is of labelled images, and {} has none", what, source_->name());
+  if (images == nullptr) user_error("{} needs labelled images, but {} has none", what, source_->name());
   return *images;
 }
 
@@ -341,7 +340,7 @@ std::int64_t DataFeed::competing() const {
   if (!only_present_) return 0;
   const auto present = options_.constants.find(kPresent);
   if (present == options_.constants.end())
-    user_error("eval.classes=present: the objective tells no classes apart: set eval.classes=all");
+    user_error("eval.classes=present: the objective has no classes: set eval.classes=all");
   return std::ranges::count(present->second, 1.0F);
 }
 

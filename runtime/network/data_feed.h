@@ -1,4 +1,4 @@
-// A recipe's data as batches: the set it names, checked against the network, under its transforms.
+// A recipe's data as batches: opens the data set, checks it against the network and applies the transforms.
 #pragma once
 
 #include <cstdint>
@@ -17,54 +17,55 @@
 
 namespace rewire::runtime {
 
-/// What a network is fed, as its objective has it.
+/// The inputs of a network, as its objective defines them.
 struct NetworkFace {
   programs::Inputs inputs;
-  std::int64_t batch = 1;  // of the network that was asked; 1 where it takes any
+  std::int64_t batch = 1;  // batch size of the given network; 1 if it takes any
 };
-/// `module`: the network for a batch of 1, which a network from a file does not heed. UserError where the
-/// objective cannot be had of it, or data sets do not have what it takes.
+/// Returns the inputs of `module`, the network for a batch of 1; a network from a file keeps its own batch
+/// size. Throws UserError if the network does not fit the objective, or takes an input that data sets do not
+/// have.
 NetworkFace network_face(const ir::Module& module, const ir::Selection& objective);
-/// The same with what training takes beside it.
+/// Returns those inputs and the ones that only training takes.
 NetworkFace training_face(const NetworkSource& source, const ir::Selection& objective);
-/// The same with all the recipe's views as inputs.
+/// Adds all of the recipe's views as inputs.
 NetworkFace with_views(NetworkFace face, const Recipe& recipe);
 
-/// The tensors of the batch that the function takes, moved out of it; put_back() moves them back.
+/// Moves the tensors that the function takes out of the batch; put_back() moves them back.
 TensorMap take_inputs(const ir::Function& function, Batch& batch);
 void put_back(TensorMap inputs, Batch& batch);
 
 class DataFeed {
  public:
-  /// UserError naming the data where it is missing, corrupt, or no match for the network.
+  /// Throws UserError with the data's name if the data are missing, corrupt or do not match the network.
   DataFeed(const Recipe& recipe, Split split, const NetworkFace& face)
       : DataFeed(recipe, split, face, split == Split::train) {}
-  /// `trains`: shuffled, augmented and in whole batches of train.batch; else in order, as evaluation sees images.
-  /// `classes`: by label, the names that the network tells apart (map_classes); none: the data's own.
+  /// `trains`: shuffled, augmented and in whole batches of train.batch; else in order, with the transforms
+  /// of evaluation. `classes`: the network's class names by label (map_classes); empty: the data's own.
   DataFeed(const Recipe& recipe, Split split, const NetworkFace& face, bool trains,
            const std::vector<std::string>& classes = {});
   DataFeed(const DataFeed&) = delete;
   DataFeed& operator=(const DataFeed&) = delete;
 
-  /// The training split shuffled and augmented, from `start` on; the test split in order. The feed must
-  /// outlive it.
+  /// Returns a loader: the training split shuffled and augmented, from `start` on; the test split in order.
+  /// The feed must outlive it.
   std::unique_ptr<Loader> load(DataPosition start = {}) const;
   const Source& source() const { return *source_; }
   const Pipeline& pipeline() const { return *pipeline_; }
-  /// UserError where the data are no labelled images: `what` says who asks for them.
+  /// Returns the source as labelled images. Throws UserError if it has none; `what` names who asks for them.
   const ImageSource& images(std::string_view what) const;
   std::int64_t count() const { return source_->count(); }
-  /// What the source leaves out, as warnings; and which classes compete, where not all do.
+  /// Logs as warnings what the source leaves out, and which classes compete if not all do.
   void log_left_out() const;
-  /// How many classes compete, where only those of the images do (eval.classes=present); 0: all do. UserError where the
-  /// objective tells no classes apart, and only some are to compete.
+  /// Returns the number of classes that compete if only those with images do (eval.classes=present); 0: all
+  /// do. Throws UserError if only some are to compete and the objective has no classes.
   std::int64_t competing() const;
-  /// Samples left out so far because they cannot be read (data.unreadable=skip).
+  /// The number of samples left out so far because they cannot be read (data.unreadable=skip).
   std::int64_t unreadable() const { return unreadable_.count(); }
-  /// Samples of a batch: train.batch; eval.batch, or all test samples where they are fewer and the network
+  /// The samples of a batch: train.batch, or eval.batch; all test samples if they are fewer and the network
   /// takes any number.
   std::int64_t batch() const { return options_.batch; }
-  /// Of a pass: training drops what is left over, evaluation pads it.
+  /// The batches of one pass: training drops an incomplete last batch, evaluation pads it.
   std::int64_t batches() const;
 
  private:
@@ -73,7 +74,7 @@ class DataFeed {
   const std::unique_ptr<const Source> source_;
   LoaderOptions options_;
   const std::unique_ptr<const Pipeline> pipeline_;
-  std::vector<std::unique_ptr<const NpyRows>> files_;  // of the fields behind the pipeline's
+  std::vector<std::unique_ptr<const NpyRows>> files_;  // for the fields after the pipeline's
   const bool skips_unreadable_;
   const bool only_present_;
   mutable UnreadableSamples unreadable_;

@@ -1,6 +1,6 @@
-// Fresh state of a module: every parameter by its Init, drawn from Philox streams named after the parameter,
-// so that the numbers depend on (seed, name, shape) only. The plugins' initialise hooks run after this,
-// loaded weights after them. The state rng.seed starts as the seed itself.
+// Draws the first state of a module: each parameter by its Init, from Philox streams named after it, so that
+// the numbers depend on (seed, name, shape) only. The plugins' initialise hooks come after this, then loaded
+// weights. The state rng.seed starts as the seed itself.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace rewire::runtime {
 
-/// UserError if the seed exceeds 2^53 (the evaluator holds integers as doubles).
+/// Returns the first state. Throws UserError if the seed exceeds 2^53 (the evaluator holds integers as
+/// doubles).
 TensorMap initialise(const ir::Module& module, std::uint64_t seed);
 
 }  // namespace rewire::runtime

@@ -26,7 +26,7 @@ void refuse_model_settings(const NetworkRequest& request, const std::string& fil
     return text.starts_with("model.") || text.starts_with("train.batch=") || text.starts_with("eval.batch=");
   });
   if (setting != request.settings.end()) {
-    user_error("--set {}: {} is a module, its shapes are fixed in the file", *setting, file);
+    user_error("--set {}: {} is a module, whose shapes are fixed in the file", *setting, file);
   }
 }
 
@@ -167,9 +167,8 @@ ir::Module original_module(const Network& network, std::int64_t batch, std::int6
   if (side == 0) return network.from_file ? *network.from_file : models::build(model, batch);
   if (network.from_file || !model.values.has(kPositionImage)) {
     user_error(
-        "the objective {} takes images of {} pixels a side beside the network's own, which a model with the "
-        "option {} "
-        "does, as those of the family dino; {} does not",
+        "the objective {} also takes images of {} pixels per side, which needs a model with the option {}, "
+        "such as the family dino; {} does not have it",
         network.recipe.objective.name, side, kPositionImage, model.name);
   }
   if (model.values.get_int(kPositionImage) == 0)

@@ -83,7 +83,7 @@ HostTensor resample_positions(const HostTensor& positions, const PositionGrid& f
   const ir::Tensor old = to_double(positions);
   const std::int64_t width = old.type.shape.at(2), side = from.side;
   if (old.type.shape.at(1) != from.prefix + side * side)
-    internal_error("{} holds no grid of {} x {} behind {} tokens", to_string(old.type), side, side,
+    internal_error("{} holds no grid of {} x {} after {} tokens", to_string(old.type), side, side,
                    from.prefix);
   const std::vector<double> matrix = shares(side, to_side, rule);
   const auto share = [&](std::int64_t to, std::int64_t j) {

@@ -1,4 +1,4 @@
-// Position embeddings for a grid of patches of another extent, as fine-tuning at another resolution takes them.
+// Position embeddings for another grid of patches, for fine-tuning at another resolution.
 #pragma once
 
 #include <cstdint>
@@ -10,29 +10,32 @@
 
 namespace rewire::runtime {
 
-/// How a position embedding [1, tokens, width] is laid out: some tokens that stand on no grid (class tokens), then
-/// a square grid, row by row.
+/// Layout of a position embedding [1, tokens, width]: `prefix` tokens without a grid position (class
+/// tokens), then a square grid, row by row.
 struct PositionGrid {
   std::int64_t prefix = 0, side = 0;
 };
 
-/// Those of embeddings [1, tokens, width] of `from` tokens and of `to`, for a network that has the class tokens and
-/// registers of `module`: all of them, the class tokens alone or none stand before the grid, whichever leaves a square
-/// of both. Nothing where none does, or two.
+/// Layouts of an embedding before and after resampling.
 struct PositionGrids {
   PositionGrid from, to;
 };
+/// Finds the layouts of embeddings [1, tokens, width] with `from` and with `to` tokens. Before the grid are
+/// all class tokens and registers of `module`, its class tokens only, or none, whichever leaves a square in
+/// both. Returns nothing if none does, or two do.
 std::optional<PositionGrids> position_grids(const ir::Module& module, std::int64_t width, std::int64_t from,
                                             std::int64_t to);
 
-/// `positions` f32|f64|f16|bf16 [1, from.prefix + from.side^2, width] for a grid of to_side^2, of its dtype. The
-/// prefix is kept. The grid is interpolated, rows and columns alike, in double precision, with t = (i + 1/2) r,
-/// r = from.side / to_side and Keys' cubic c:
-///   timm  y_i = sum_j c((j - t + 1/2) / s) x_j / sum_j c(…),  a = -1/2, s = max(1, r), over the j inside the grid with
-///         |j - t + 1/2| < 2 s: torch's interpolate(mode="bicubic", antialias=True), as resample_abs_pos_embed calls it
-///   deit  y_i = sum_j c(j - t + 1/2) x_j,  a = -3/4, over the four nearest j, those outside the grid at its edge:
-///         torch's interpolate(mode="bicubic"), which DeiT and MAE fine-tune with
-///   pvt   y_i = sum_j max(0, 1 - |j - t + 1/2|) x_j, likewise: interpolate(mode="bilinear"), as PVT's forward has it
+/// Resamples `positions` f32|f64|f16|bf16 [1, from.prefix + from.side^2, width] to a grid of to_side^2, in
+/// the same dtype. The prefix is kept. The grid is interpolated, rows and columns alike, in double
+/// precision, with t = (i + 1/2) r, r = from.side / to_side and Keys' cubic c:
+///   timm  y_i = sum_j c((j - t + 1/2) / s) x_j / sum_j c(…),  a = -1/2, s = max(1, r), over the j inside
+///         the grid with |j - t + 1/2| < 2 s: torch's interpolate(mode="bicubic", antialias=True), as in
+///         resample_abs_pos_embed
+///   deit  y_i = sum_j c(j - t + 1/2) x_j,  a = -3/4, over the four nearest j, clamped to the grid: torch's
+///         interpolate(mode="bicubic"), with which DeiT and MAE fine-tune
+///   pvt   y_i = sum_j max(0, 1 - |j - t + 1/2|) x_j, clamped likewise: interpolate(mode="bilinear"), as in
+///         PVT's forward
 HostTensor resample_positions(const HostTensor& positions, const PositionGrid& from, std::int64_t to_side,
                               models::PositionRule rule);
 

@@ -28,8 +28,8 @@ void merge(ir::Module& into, ir::Module from, const Phase& phase) {
       into.add_parameter(std::move(parameter));
     } else if (known->type != parameter.type) {
       user_error(
-          "parameter '{}' is {} before epoch {} and {} from then on: a plugin that is switched must not "
-          "change the shape of what another epoch uses",
+          "parameter '{}' is {} before epoch {} and {} after: a plugin that is switched must not change the "
+          "shape of a parameter that another epoch uses",
           parameter.name, to_string(known->type), phase.first_epoch, to_string(parameter.type));
     }
   }
@@ -98,9 +98,8 @@ ir::Function features_function(ir::Module& backbone) {
   const ir::Value features = function.result("features");
   if (!features || function.type(features).rank() != 2 || function.arguments.size() != 1) {
     user_error(
-        "eval.knn compares features of images, and this network gives no 'features' [batch, width] of an "
-        "image alone: "
-        "set eval.knn=0");
+        "eval.knn compares features of images, but this network gives no 'features' [batch, width] from an "
+        "image alone: set eval.knn=0");
   }
   function.name = "features";
   function.results.clear();
@@ -141,8 +140,8 @@ void add_features(const NetworkSource& source, std::int64_t batch, std::int64_t 
   evaluation.functions.push_back(std::move(features));
 }
 
-ir::Module rewritten_form(const NetworkSource& source, const programs::Form& form, std::int64_t batch,
-                          std::int64_t epoch) {
+ir::Module rewritten_form(const NetworkSource& source, const programs::NetworkFunction& form,
+                          std::int64_t batch, std::int64_t epoch) {
   ir::Module module = source.of(form, batch);
   apply_plugins(module, source.plugins, source.seed, epoch);
   return module;
@@ -170,7 +169,7 @@ void check_diagnosed(const RunPrograms& programs, const RunShape& shape) {
     return programs.module.find_function(phase.program("diagnose")) != nullptr;
   });
   if (!by_program) {
-    user_error("diagnose.what={}: the network has nothing of it: ask for others too",
+    user_error("diagnose.what={}: the network has none of it: add other quantities",
                fmt::join(shape.diagnostics, "+"));
   }
 }
@@ -217,13 +216,13 @@ std::vector<PluginHandle> plugins_of_parts(const std::vector<PluginHandle>& plug
   return kept;
 }
 
-ir::Module join_forms(const std::vector<programs::Form>& forms, std::vector<ir::Module> modules) {
+ir::Module join_forms(const std::vector<programs::NetworkFunction>& forms, std::vector<ir::Module> modules) {
   ir::Module all = std::move(modules.front());
   for (std::size_t i = 1; i < forms.size(); ++i) {
     for (const ir::Parameter& parameter : modules[i].parameters) {
       const ir::Parameter* known = all.find_parameter(parameter.name);
       if (known == nullptr || known->type != parameter.type) {
-        user_error("parameter '{}' is {} for images of {} pixels a side, and {} for the network's own",
+        user_error("parameter '{}' is {} for images of {} pixels per side, but {} for the network's own",
                    parameter.name, to_string(parameter.type), forms[i].side,
                    known == nullptr ? "missing" : to_string(known->type));
       }
@@ -236,16 +235,16 @@ ir::Module join_forms(const std::vector<programs::Form>& forms, std::vector<ir::
 }
 
 programs::Inputs training_inputs(const NetworkSource& source, const programs::Objective& objective) {
-  const std::vector<programs::Form> forms = objective.forms();
+  const std::vector<programs::NetworkFunction> forms = objective.forms();
   std::vector<ir::Module> modules;
-  for (const programs::Form& form : forms) modules.push_back(source.of(form, 1));
+  for (const programs::NetworkFunction& form : forms) modules.push_back(source.of(form, 1));
   return objective.training_inputs(join_forms(forms, std::move(modules)));
 }
 
-ir::Module computed_forms(const NetworkSource& source, const std::vector<programs::Form>& forms,
+ir::Module computed_forms(const NetworkSource& source, const std::vector<programs::NetworkFunction>& forms,
                           std::int64_t batch, std::int64_t epoch) {
   std::vector<ir::Module> modules;
-  for (const programs::Form& form : forms) {
+  for (const programs::NetworkFunction& form : forms) {
     modules.push_back(rewritten_form(source, form, batch, epoch));
     set_precision(modules.back(), source);
   }
@@ -271,9 +270,9 @@ RunPrograms make_run_programs(const NetworkSource& source, const programs::Train
   ir::set_recompute(programs.module, source.recompute);
   const std::vector<std::int64_t> epochs = switch_epochs(source.plugins, shape.epochs);
   const programs::UpdateCounters counters = late_counters(source, epochs);
-  const std::vector<programs::Form> forms = programs::make_objective(options.objective)->forms();
+  const std::vector<programs::NetworkFunction> forms = programs::make_objective(options.objective)->forms();
   const auto is_form = [&](const ir::Function& function) {
-    return std::ranges::find(forms, function.name, &programs::Form::function) != forms.end();
+    return std::ranges::find(forms, function.name, &programs::NetworkFunction::function) != forms.end();
   };
   for (const std::int64_t epoch : epochs) {
     Phase phase{epoch, epoch == 0 ? "" : fmt::format("_from_{}", epoch), {}, {}, {}};

@@ -33,8 +33,7 @@ TensorMap read_start_weights(const Recipe& recipe, const ir::Module& module, con
   if (train.weights.empty()) {
     const auto* key = std::ranges::find(told, true, &std::pair<bool, const char*>::first);
     if (key == std::end(told)) return {};
-    user_error("train.{} says how train.weights are taken, and there are none; set train.weights",
-               key->second);
+    user_error("train.{} has no effect without train.weights; set train.weights", key->second);
   }
   WeightsFit how{.prefix = train.weights_prefix,
                  .required = &original,

@@ -1,4 +1,4 @@
-// The weights that a new run takes from a file, as the keys of [train] say (docs/guide/train.md, Fine-tuning).
+// The weights that a new run takes from a file, by the keys of [train] (docs/guide/train.md, Fine-tuning).
 #pragma once
 
 #include "ir/module.h"
@@ -8,8 +8,9 @@
 
 namespace rewire::runtime {
 
-/// Those of train.weights that `module` has, none where it is "". `original`: the network before plugins, all of whose
-/// weights must be there but for what the recipe lets start fresh. UserError naming the key or the tensor.
+/// Returns the tensors of train.weights that `module` has, none if it is "". `original`: the network before
+/// plugins; the file must have all its weights except those that the recipe lets start fresh. Throws
+/// UserError with the key or the tensor.
 TensorMap read_start_weights(const Recipe& recipe, const ir::Module& module, const ir::Module& original,
                              const WeightsOrigin& origin);
 

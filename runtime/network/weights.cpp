@@ -41,11 +41,11 @@ HostTensor on_grid_of(HostTensor tensor, const ir::Module& module, const ir::Par
   const std::int64_t from = grids->from.side, to = grids->to.side;
   if (!rule) {
     user_error(
-        "{}: '{}' is of {} x {} patches, the model has {} x {}; train.resample_positions=true trains on from "
-        "it resampled",
+        "{}: '{}' has {} x {} patches, but the model has {} x {}; set train.resample_positions=true to "
+        "resample it",
         path, parameter.name, from, from, to, to);
   }
-  write_log(LogLevel::info, fmt::format("{}: '{}' of {} x {} patches is resampled to {} x {}", path,
+  write_log(LogLevel::info, fmt::format("{}: '{}' is resampled from {} x {} patches to {} x {}", path,
                                         parameter.name, from, from, to, to));
   return resample_positions(tensor, grids->from, to, *rule);
 }
@@ -67,13 +67,13 @@ HostTensor fit(HostTensor tensor, const ir::Parameter& parameter, const std::str
   const ir::TensorType& type = tensor.type();
   if (type.shape != parameter.type.shape) {
     std::string hint = choice();
-    if (hint.empty() && is_head(parameter)) hint = "; train.new_head=true starts a head of its own";
-    user_error("{}: '{}' has the shape {}; the model's has {}{}", path, parameter.name,
+    if (hint.empty() && is_head(parameter)) hint = "; train.new_head=true starts a new head";
+    user_error("{}: '{}' has the shape {}, but the model's has {}{}", path, parameter.name,
                ir::to_string(type.shape), ir::to_string(parameter.type.shape), hint);
   }
   if (type.dtype == parameter.type.dtype) return tensor;
   if (!is_float(type.dtype) || !is_float(parameter.type.dtype)) {
-    user_error("{}: '{}' is {}; the model's is {}", path, parameter.name, to_string(type),
+    user_error("{}: '{}' is {}, but the model's is {}", path, parameter.name, to_string(type),
                to_string(parameter.type));
   }
   return convert(tensor, parameter.type.dtype);
@@ -87,8 +87,8 @@ void take_prefix(TensorMap& tensors, const std::string& prefix, const std::strin
     if (name.starts_with(prefix)) taken.emplace(name.substr(prefix.size()), std::move(tensor));
   }
   if (taken.empty()) {
-    user_error("{}: no tensor's name begins with '{}', as train.weights_prefix has it; the first is '{}'",
-               path, prefix, tensors.empty() ? "" : tensors.begin()->first);
+    user_error("{}: no tensor's name begins with train.weights_prefix '{}'; the first is '{}'", path, prefix,
+               tensors.empty() ? "" : tensors.begin()->first);
   }
   tensors = std::move(taken);
 }
@@ -113,7 +113,7 @@ TensorMap fit_tensors(const ir::Module& module, SafetensorsFile file, const std:
     for (const std::string& name : replaced) file.tensors.erase(name);
     if (!replaced.empty())
       write_log(LogLevel::info,
-                fmt::format("{}: its norm is left out: the network has one behind the pooling", path));
+                fmt::format("{}: its norm is left out: the network has one after the pooling", path));
   }
   const auto choice = [&] {
     return weights_hint(network_of(module, how), given_shapes,
@@ -140,7 +140,7 @@ TensorMap fit_tensors(const ir::Module& module, SafetensorsFile file, const std:
     file.tensors.erase(found);
   }
   if (!missing.empty()) {
-    user_error("{}: it lacks {} of the model{}", path, enumerate(missing), choice());
+    user_error("{}: it lacks {}, which the model needs{}", path, enumerate(missing), choice());
   }
   std::erase_if(file.tensors, [](const auto& one) { return programs::is_remembered(one.first); });
   std::vector<std::string> unexpected;
@@ -149,8 +149,8 @@ TensorMap fit_tensors(const ir::Module& module, SafetensorsFile file, const std:
   }
   if (how.further && !unexpected.empty()) {
     write_log(LogLevel::info,
-              fmt::format("{}: {} of its tensors are left out, which the network does not have: {}", path,
-                          unexpected.size(), enumerate(unexpected)));
+              fmt::format("{}: {} of its tensors are left out because the network does not have them: {}",
+                          path, unexpected.size(), enumerate(unexpected)));
     return weights;
   }
   if (!unexpected.empty()) {
@@ -200,7 +200,7 @@ void log_weights_left_fresh(const ir::Module& module, const TensorMap& given, co
   }
   if (fresh.empty()) return;
   write_log(LogLevel::info,
-            fmt::format("{}: {} of the network's {} weights are not from it and start fresh: {}", path,
+            fmt::format("{}: {} of the network's {} weights are not in it and start fresh: {}", path,
                         fresh.size(), count, enumerate(fresh)));
   write_log(LogLevel::debug, fmt::format("{}: it lacks {}", path, fmt::join(fresh, ", ")));
 }
@@ -229,7 +229,8 @@ void begin_averages(const ir::Module& module, TensorMap& state) {
   for (const ir::Parameter& parameter : module.parameters) {
     if (parameter.average_of.empty() || state.contains(parameter.name)) continue;
     const auto weight = state.find(parameter.average_of);
-    if (weight == state.end()) internal_error("the average '{}' begins before its weight", parameter.name);
+    if (weight == state.end())
+      internal_error("the average '{}' is initialised before its weight", parameter.name);
     state.emplace(parameter.name, weight->second.clone());
   }
 }

@@ -154,7 +154,7 @@ std::vector<std::string> with_classes(Choice choice, const WeightShapes& shapes)
 std::string has_them(const std::string& model, const Choice& choice, const WeightShapes& shapes) {
   const std::vector<std::string> settings = with_classes(choice, shapes);
   const std::string_view with = model.empty() || settings.empty() ? "" : " with ";
-  return fmt::format("; {}{}{} has its weights", model, with, fmt::join(settings, ", "));
+  return fmt::format("; {}{}{} matches its weights", model, with, fmt::join(settings, ", "));
 }
 
 /// What lets the weights be taken that the choice's network has.
@@ -166,8 +166,8 @@ std::string keys_that_take(const Choice& choice, const TrainKeys& given) {
   if (choice.left.extra > 0 && !given.further) keys.emplace_back("train.extra_weights=ignore");
   if (keys.empty()) return "";
   return fmt::format("; {} {}", fmt::join(keys, ", "),
-                     choice.left.extra == 0 && choice.left.head > 0 ? "starts a head of its own"
-                                                                    : "takes what the network has of it");
+                     choice.left.extra == 0 && choice.left.head > 0 ? "starts a new head"
+                                                                    : "loads the part that the network has");
 }
 
 /// Another model of the zoo, with at most one other option.
@@ -193,8 +193,7 @@ std::string foreign_origin(const WeightShapes& shapes) {
   for (const Origin& origin : kOrigins) {
     for (const auto& [name, shape] : shapes) {
       if (name.find(origin.in_names) != std::string::npos)
-        return fmt::format("; its names are those {}: timm's file of this network has the ones that are read",
-                           origin.told);
+        return fmt::format("; its names are those {}: use timm's file of this network", origin.told);
     }
   }
   return "";
@@ -248,7 +247,7 @@ std::string weights_hint(const ir::Module& module, const WeightShapes& shapes, c
   if (const std::string keys = keys_that_take(kept, given); !keys.empty()) return keys;
   if (const std::string other = other_model(shapes); !other.empty()) return other;
   if (own.left.only_shapes() && !as_it_is.left.only_shapes() && !own.settings.empty())
-    return fmt::format("; {} has weights of these names", fmt::join(own.settings, ", "));
+    return fmt::format("; {} gives weights of these names", fmt::join(own.settings, ", "));
   return foreign_origin(shapes);
 }
 
@@ -258,9 +257,8 @@ std::string untold_options(const ir::Module& module) {
     return now != nullptr && *now == value;
   };
   if (!is("pre_norm", true) || !is("norm_eps", 1e-6)) return "";
-  return "norm_pre is of CLIP's networks: timm's files of them are for model.norm_eps=1e-5, those of "
-         "OpenAI's weights "
-         "for model.act_layer=quick_gelu too, which no tensor tells";
+  return "norm_pre marks a CLIP network: timm's files of these need model.norm_eps=1e-5, and OpenAI's "
+         "weights also model.act_layer=quick_gelu, which the tensors do not show";
 }
 
 }  // namespace rewire::runtime

@@ -1,4 +1,4 @@
-// Which option, key or model a file of weights is for that does not fit a module: what a refusal names.
+// Finds the option, key or model that fits a file of weights, for the message that refuses the file.
 #pragma once
 
 #include <functional>
@@ -11,29 +11,32 @@
 
 namespace rewire::runtime {
 
-/// A file's tensors, but for PyTorch's counts of batches.
+/// The shapes of a file's tensors, without PyTorch's counts of batches.
 using WeightShapes = std::map<std::string, ir::Shape, std::less<>>;
 
-/// The model of the zoo that the module is, with all its options as attributes; nullptr: it is none.
+/// Returns the zoo's model of the module, if its attributes give all options; else nullptr.
 const models::Model* zoo_model_of(const ir::Module& module);
 
 bool is_head(const ir::Parameter& parameter);
-/// Whether train.new_head lets a file lack it: the head, and what stands between the pooling and the head (`fc_norm`).
+/// Returns true if train.new_head lets a file lack the parameter: the head, and the norm between pooling and
+/// head (`fc_norm`).
 bool starts_with_head(const ir::Module& module, const ir::Parameter& parameter);
 
-/// The norm before the pooling that a file has, of a network that has one behind it instead: a new head leaves it out.
+/// Returns the file's norms before the pooling if the network has one after it instead; a new head leaves
+/// them out.
 std::vector<std::string> replaced_norms(const ir::Module& module, const WeightShapes& shapes);
 
-/// What the keys of [train] say already: whether they are heeded at all, new_head, and extra_weights=ignore.
+/// Keys of [train] in force: whether they apply at all, new_head, and extra_weights=ignore.
 struct TrainKeys {
   bool heeded = false, new_head = false, further = false;
 };
 
-/// "; model.form=timm has its weights": the choice of the model's options, the keys of [train] or the other model of the
-/// zoo that such weights are for, or whose code they are of; "" where none is found.
+/// Returns "; model.form=timm has its weights": the model options, the keys of [train] or the other model of
+/// the zoo that fit such weights, or the code that they come from; "" if none is found.
 std::string weights_hint(const ir::Module& module, const WeightShapes& shapes, const TrainKeys& keys);
 
-/// "": or what names and shapes do not tell of weights that fit, as the epsilon of CLIP's norms.
+/// Returns what names and shapes cannot show of weights that fit, such as the epsilon of CLIP's norms; "" if
+/// nothing.
 std::string untold_options(const ir::Module& module);
 
 }  // namespace rewire::runtime

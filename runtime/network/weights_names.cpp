@@ -91,11 +91,10 @@ class NameReader {
 void log_reading(const Reading& reading, const std::string& path) {
   if (!reading.prefix.empty()) {
     write_log(LogLevel::info,
-              fmt::format("{}: names that begin with '{}' are taken without it", path, reading.prefix));
+              fmt::format("{}: the prefix '{}' is removed from its names", path, reading.prefix));
   }
   if (!reading.added.empty()) {
-    write_log(LogLevel::info, fmt::format("{}: its names are the network's without '{}', and are taken so",
-                                          path, reading.added));
+    write_log(LogLevel::info, fmt::format("{}: the prefix '{}' is added to its names", path, reading.added));
   }
 }
 
@@ -114,7 +113,7 @@ void read_names(const ir::Module& module, const ir::Module& network, TensorMap& 
     }
     others.erase(std::unique(others.begin(), others.end()), others.end());
     if (others.size() > 1) {
-      user_error("{}: it has the network's weights under {}; train.weights_prefix={} says which are taken",
+      user_error("{}: it has the network's weights under {}; choose one, such as train.weights_prefix={}",
                  path, fmt::join(others, " and "), others.back());
     }
   }
@@ -131,8 +130,9 @@ void read_names(const ir::Module& module, const ir::Module& network, TensorMap& 
     named.emplace(std::move(read_as), std::move(tensor));
   }
   if (!renamed.empty()) {
-    write_log(LogLevel::info, fmt::format("{}: {} of its names are of other code of this network: {}", path,
-                                          renamed.size(), renamed.front()));
+    write_log(LogLevel::info,
+              fmt::format("{}: {} of its names come from another implementation of this network: {}", path,
+                          renamed.size(), renamed.front()));
   }
   tensors = std::move(named);
 }

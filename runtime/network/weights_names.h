@@ -1,5 +1,5 @@
-// What the names in a file of weights mean to a module. Wrappers put words in front of all names (PyTorch's data
-// parallelism and compiler, trainers, self-distillation), and other code has other names for some layers.
+// Maps the names in a file of weights to a module's. Wrappers put words before all names (PyTorch's data
+// parallelism and compiler, trainers, self-distillation), and other code names some layers differently.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace rewire::runtime {
 
-/// Gives the tensors the module's names, with a line in the log where that changes one:
-/// 1. Each name is read as `P + rest`, P a chain of the words module. _orig_mod. model. backbone. student. teacher. or
-///    nothing, the same P for all tensors; what does not begin with P is read as it is.
-/// 2. The rest is a name of the module, one that the model's other public code has for it (models::Family::name_here), or
-///    such a name without one of these words that the module's own names begin with.
-/// 3. The reading that finds the most of the module's weights holds; the plain one where none finds more.
-/// `network`: as its model built it, with its options. UserError naming the prefixes where two readings find as many, as in
-/// a file with a student and its teacher.
+/// Renames the tensors to the module's names and logs a change:
+/// 1. Each name is read as `P + rest`. P is a chain of the words module. _orig_mod. model. backbone.
+///    student. teacher. or empty, and the same for all tensors. A name without P is read as it is.
+/// 2. The rest is a name of the module, a name in the model's other public code (models::Family::name_here),
+///    or such a name without a leading word of these that the module's own names have.
+/// 3. The reading that finds the most weights of the module wins, the plain one on a tie.
+/// `network`: as its model built it, with its options. Throws UserError with the prefixes if two readings
+/// find equally many, as in a file with a student and its teacher.
 void read_names(const ir::Module& module, const ir::Module& network, TensorMap& tensors,
                 const std::string& path);
 

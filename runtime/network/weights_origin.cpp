@@ -84,11 +84,11 @@ std::string differences(const Texts& there, const Texts& here) {
 /// How the strategies differ; "" where they do not.
 std::string other_strategy_of(const WeightsOrigin& there, const WeightsOrigin& here) {
   const std::string was = names_of(there.plugins), is = names_of(here.plugins);
-  if (was != is) return fmt::format("it is of a network with {}, and this one has {}", was, is);
+  if (was != is) return fmt::format("it is from a network with {}, but this one has {}", was, is);
   for (std::size_t i = 0; i < here.plugins.size(); ++i) {
     const std::string values = differences(there.plugins[i].values, here.plugins[i].values);
     if (!values.empty())
-      return fmt::format("it is of a network with another {}: {}", visible(here.plugins[i].name), values);
+      return fmt::format("it is from a network with another {}: {}", visible(here.plugins[i].name), values);
   }
   return "";
 }
@@ -96,18 +96,18 @@ std::string other_strategy_of(const WeightsOrigin& there, const WeightsOrigin& h
 /// What else makes another function of it.
 std::string other_network_of(const WeightsOrigin& there, const WeightsOrigin& here) {
   if (there.model != here.model)
-    return fmt::format("it is of the model {}, and this one is {}", visible(there.model), here.model);
+    return fmt::format("it is from the model {}, but this one is {}", visible(there.model), here.model);
   const std::string options = differences(there.options, here.options);
-  if (!options.empty()) return fmt::format("it is of a {} with other options: {}", here.model, options);
+  if (!options.empty()) return fmt::format("it is from a {} with other options: {}", here.model, options);
   for (std::size_t i = 0; i < here.plugins.size(); ++i) {
     const auto &was = there.plugins[i], &is = here.plugins[i];
     if (was.version != is.version)
-      return fmt::format("it is of {} {}, and this one is {}", is.name, visible(was.version), is.version);
+      return fmt::format("it is from {} {}, but this one is {}", is.name, visible(was.version), is.version);
   }
   if (there.rewire != here.rewire)
-    return fmt::format("it is of Rewire {}, whose network was another than that of {}", visible(there.rewire),
+    return fmt::format("it is from Rewire {}, whose network differs from that of {}", visible(there.rewire),
                        here.rewire);
-  return "it is of the same network in other epochs of its plugins";
+  return "it is from the same network in other epochs of its plugins";
 }
 
 }  // namespace
@@ -156,19 +156,19 @@ void compare_normalisation(const WeightsOrigin& there, const WeightsOrigin& here
   const std::string other = differences(there.normalisation, here.normalisation);
   if (!other.empty())
     write_log(LogLevel::warning,
-              fmt::format("{}: it was trained on images of another normalisation: {}", file, other));
+              fmt::format("{}: it was trained on images with another normalisation: {}", file, other));
 }
 
 std::string check_origin(const std::map<std::string, std::string>& metadata, const std::string& file,
                          const WeightsOrigin& wanted, bool other_strategy) {
   const std::optional<WeightsOrigin> origin = read_origin(metadata, file);
-  if (!origin) return "it does not say what network it is of: names and shapes are all that is compared";
+  if (!origin) return "it does not say which network it is from: only names and shapes are compared";
   if (origin->forward == wanted.forward) return "";
   const std::string strategy = other_strategy_of(*origin, wanted);
   if (!strategy.empty() && !other_strategy) {
     user_error(
-        "{}: {}: the same numbers would compute something else; take its strategy (--plugin), or say that "
-        "this is meant: --other-strategy, or train.other_strategy=true for train.weights",
+        "{}: {}: the same numbers would compute something else; use its strategy (--plugin), or confirm with "
+        "--other-strategy, or train.other_strategy=true for train.weights",
         file, strategy);
   }
   return strategy.empty() ? other_network_of(*origin, wanted) : strategy;

@@ -1,11 +1,11 @@
-// Which plugin's code this process is in: for whoever has to say what ended it.
+// Records whose plugin code this process runs, for messages about its end.
 #pragma once
 
 #include <string>
 
 namespace rewire::runtime {
 
-/// Marks the plugin while it lives. `name`: one line of text.
+/// Marks the plugin as running. `name`: one line of text.
 class PluginAtWork {
  public:
   explicit PluginAtWork(std::string name);
@@ -13,9 +13,9 @@ class PluginAtWork {
   PluginAtWork(const PluginAtWork&) = delete;
   PluginAtWork& operator=(const PluginAtWork&) = delete;
 
-  /// nullptr: none. May be asked in a signal handler.
+  /// Returns nullptr if none runs. Safe in a signal handler.
   static const char* name();
-  /// Whether there has been one: its code may run again as the process ends.
+  /// Returns true if any plugin has run: its code may run again as the process ends.
   static bool any();
 
  private:

@@ -159,7 +159,7 @@ std::optional<RoleValue> find_role(const ir::Function& function, Definitions& de
     return finder.read_by_all(role == "entry" ? ir::read_join(op).stream : op.results[0], old_ops, at);
   }
   user_error(
-      "'{}' is no role of a value; there are norm_input, input, q, k, v, attention, hidden, entry and exit",
+      "'{}' is not a role of a value; choose from norm_input, input, q, k, v, attention, hidden, entry, exit",
       role);
 }
 

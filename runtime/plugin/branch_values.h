@@ -1,14 +1,14 @@
-// The values within a network that a plugin may read and replace by their role at a join: what a norm, a
-// branch or its attention reads. Found by following the data from the join, so that no model has to mark
-// them.
+// Values inside a network that a plugin may read and replace by their role at a join, such as the input of a
+// norm, a branch or its attention. They are found by following the data from the join, so no model has to
+// mark them.
 //
-//   norm_input  what the branch's norm reads, of the stream's type: x in a pre-norm block
-//   input       what the branch reads: the norm's result
+//   norm_input  the input of the branch's norm, of the stream's type: x in a pre-norm block
+//   input       the input of the branch: the norm's result
 //   q, k, v     the operands of the branch's attention, [batch, heads, tokens, width of a head]
 //   attention   its result, of q's shape
-//   hidden      what the branch's last layer reads
+//   hidden      the input of the branch's last layer
 //   entry       the stream of the scope's first join: the embedding
-//   exit        the result of the scope's last join: what the final norm reads
+//   exit        the result of the scope's last join: the input of the final norm
 #pragma once
 
 #include <cstddef>
@@ -29,13 +29,14 @@ struct RoleValue {
   };
   ir::Value value;
   std::vector<Use> uses;
-  std::vector<std::size_t> results;  // of the function that are this value, by their index
-  std::size_t join;  // body index of the join that it belongs to: of `entry` the scope's first
+  std::vector<std::size_t> results;  // indices of the function's results that are this value
+  std::size_t join;                  // body index of its join; for `entry` the scope's first
 };
 
-/// `join`: body index of a `residual` of the function. `old_ops`: how many ops of the body count as readers
-/// of entry and exit; those behind are the rewrite's own. Nothing where the join has no such value, or its
-/// branch reads it no more. UserError, naming all of them, for what is no role.
+/// Finds a value by its role. `join`: body index of a `residual` of the function. `old_ops`: the number of
+/// ops that count as readers of entry and exit; later ones are the rewrite's. Returns nothing if the join
+/// has no such value, or its branch no longer reads it. Throws UserError with all roles if there is no such
+/// role.
 std::optional<RoleValue> find_role(const ir::Function& function, Definitions& definitions, std::size_t join,
                                    std::string_view role, std::size_t old_ops);
 

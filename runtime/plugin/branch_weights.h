@@ -1,4 +1,5 @@
-// What a join's branch reads and computes, by following the data: names say it for one family of models only.
+// The weights that a join's branch reads, found by following the data: names would work for one family of
+// models only.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +15,14 @@
 
 namespace rewire::runtime {
 
-/// Which weights a branch reads. Answers for the parameters that there are when it is made. Module and
-/// function must outlive it, and the function's ops stay where they are.
+/// Finds the weights that branches read, among the parameters that exist when it is made. Module and
+/// function must outlive it, and the function's ops must not move.
 class BranchWeights {
  public:
   BranchWeights(const ir::Module& module, const ir::Function& function);
 
-  /// The parameters of the join's block and site that the branch's input or output depends on, without going
-  /// back beyond the stream or an earlier join. In order of the module.
+  /// Returns the parameters of the join's block and site that the branch's input or output depends on, in
+  /// the module's order. The search ends at the stream and at earlier joins.
   std::vector<const ir::Parameter*> of(const ir::Join& join) const;
 
  private:

@@ -1,4 +1,4 @@
-// Which plugin libraries something was made with, as checkpoints and the records of sweeps keep it.
+// The plugin libraries that something was made with, as recorded in checkpoints and sweeps.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,7 +11,7 @@ namespace rewire::runtime {
 
 class JsonView;
 
-/// Which library a plugin's name stood for.
+/// The library that a plugin's name referred to.
 struct PluginBuild {
   std::string name, version, sha256;
   bool operator==(const PluginBuild&) const = default;
@@ -20,7 +20,7 @@ struct PluginBuild {
 std::vector<PluginBuild> builds_of(const std::vector<PluginHandle>& plugins);
 
 nlohmann::ordered_json to_json(const std::vector<PluginBuild>& builds);
-/// UserError on what is no such list.
+/// Throws UserError if the JSON is not such a list.
 std::vector<PluginBuild> builds_from_json(const JsonView& list);
 
 }  // namespace rewire::runtime

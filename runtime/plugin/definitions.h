@@ -1,4 +1,4 @@
-// Which op defines each value of a function whose body grows at its end.
+// Finds the op that defines each value of a function whose body grows at its end.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@ namespace rewire::runtime {
 
 class Definitions {
  public:
-  /// The function must outlive it; its ops may be given other operands, but neither moved nor dropped.
+  /// The function must outlive it. Its ops may get other operands, but must not move or be dropped.
   explicit Definitions(const ir::Function& function) : function_(function) {}
 
-  /// Body index of the op that defines the value; -1 for arguments.
+  /// Returns the body index of the op that defines the value; -1 for arguments.
   std::int32_t of(ir::Value value) {
     for (; seen_ < function_.body.size(); ++seen_) {
       places_.resize(function_.types.size(), -1);
@@ -24,7 +24,7 @@ class Definitions {
     places_.resize(function_.types.size(), -1);
     return places_.at(static_cast<std::size_t>(value.id));
   }
-  /// The op; nullptr for arguments. Until the body grows.
+  /// Returns that op, nullptr for arguments; valid until the body grows.
   const ir::Op* op(ir::Value value) {
     const std::int32_t at = of(value);
     return at < 0 ? nullptr : &function_.body[static_cast<std::size_t>(at)];

@@ -33,12 +33,12 @@ void note_symbol(ElfFacts& facts, const File::Elf_Sym& symbol, llvm::StringRef n
 
 ElfFacts read_elf(std::span<const std::byte> bytes, std::string_view symbol) {
   const llvm::StringRef text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (!text.starts_with(llvm::ELF::ElfMagic)) user_error("it is no shared library");
+  if (!text.starts_with(llvm::ELF::ElfMagic)) user_error("it is not a shared library");
   const File file = sound(File::create(text));
   const File::Elf_Ehdr& header = file.getHeader();
   if (header.getFileClass() != llvm::ELF::ELFCLASS64 || header.getDataEncoding() != llvm::ELF::ELFDATA2LSB ||
       header.e_type != llvm::ELF::ET_DYN) {
-    user_error("it is no 64-bit shared library of this kind of machine");
+    user_error("it is not a 64-bit shared library for this kind of machine");
   }
   // The bytes of a segment are mapped, beyond the file's end too, and the first look at them there is a SIGBUS.
   const auto segments = sound(file.program_headers());

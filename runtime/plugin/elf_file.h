@@ -1,6 +1,5 @@
-// Judges a plugin file by its bytes, before the dynamic linker sees it: opening a library runs its
-// constructors, a truncated one kills the process with SIGBUS, and one built with a sanitizer ends it from
-// inside.
+// Judges a plugin file by its bytes before the dynamic linker sees it. Opening a library runs its
+// constructors, a truncated one kills the process with SIGBUS, and one built with a sanitizer ends it.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +14,7 @@ struct ElfFacts {
   std::uint32_t sanitizer = 0;  // REWIRE_SANITIZER_*, by the runtime that it calls
 };
 
-/// UserError, without the file's name, if `bytes` is no complete 64-bit shared library.
+/// Throws UserError, without the file's name, if `bytes` is no complete 64-bit shared library.
 ElfFacts read_elf(std::span<const std::byte> bytes, std::string_view symbol);
 
 }  // namespace rewire::runtime

@@ -51,7 +51,7 @@ void Filters::set(std::string_view name, std::string_view text) {
     sites_ = text == "all" ? std::vector<std::string>{} : split_list(text);
     for (const std::string& site : sites_) {
       if (std::ranges::find(kSites, site) == kSites.end()) {
-        user_error("sites={}: '{}' is no site{}: it takes all, or some of attn+mlp+conv", text, site,
+        user_error("sites={}: '{}' is not a site{}: it takes all, or some of attn+mlp+conv", text, site,
                    did_you_mean(site, kSites));
       }
     }
@@ -61,7 +61,7 @@ void Filters::set(std::string_view name, std::string_view text) {
     stages_ = read_numbers(name, "stage", text);
   } else if (name == "scope") {
     if (!ir::is_identifier(text))
-      user_error("scope={} is no name of a part of a model, such as encoder", text);
+      user_error("scope={} is not the name of a part of a model, such as encoder", text);
     scope_ = text;
   } else if (name == "from_epoch") {
     from_epoch_ = ir::parse_int(text).value_or(-1);
@@ -70,7 +70,7 @@ void Filters::set(std::string_view name, std::string_view text) {
     to_epoch_ = text == "end" ? kEnd : ir::parse_int(text).value_or(-1);
     if (to_epoch_ < 0) user_error("to_epoch={} is refused: it takes an int > from_epoch, or end", text);
   } else {
-    internal_error("'{}' is no filter", name);
+    internal_error("'{}' is not a filter", name);
   }
 }
 
@@ -85,7 +85,7 @@ Filters::Numbers Filters::read_numbers(std::string_view filter, std::string_view
     const std::string last = dash == std::string::npos ? first : item.substr(dash + 1);
     const Numbers::Range range{ir::parse_int(first).value_or(-1), ir::parse_int(last).value_or(-1)};
     if (range.first < 0 || range.last < range.first) {
-      user_error("{}={}: '{}' is no {} or range of {}s, such as 3 or 4-5", filter, text, item, what, what);
+      user_error("{}={}: '{}' is not a {} or range of {}s, such as 3 or 4-5", filter, text, item, what, what);
     }
     numbers.ranges.push_back(range);
   }
@@ -145,7 +145,7 @@ std::vector<std::size_t> Filters::select(const ir::Function& function) const {
   }
   check_last("layers", "block", layers_, last_block);
   check_last("stages", "stage", stages_, last_stage);
-  if (selected.empty()) user_error("its filters leave no join");
+  if (selected.empty()) user_error("its filters select no join");
   return selected;
 }
 

@@ -1,4 +1,4 @@
-// The filters that every plugin has from the host: which joins it sees, and in which epochs.
+// The filters that the host gives every plugin: which joins it sees, and in which epochs.
 #pragma once
 
 #include <cstdint>
@@ -18,26 +18,26 @@ class Filters {
   static bool is_filter(std::string_view name);
   static std::vector<ir::ParameterInfo> infos();
 
-  /// UserError on a value that is none for any model.
+  /// Throws UserError on a value that no model accepts.
   void set(std::string_view name, std::string_view text);
-  /// UserError if no epoch is left.
+  /// Throws UserError if no epoch is left.
   void check() const;
-  /// All six, as written or by default.
+  /// Returns all six, as written or by default.
   std::vector<std::pair<std::string, std::string>> values() const;
 
-  /// On from the first to before the second.
+  /// The plugin is on from the first to before the second.
   std::int64_t from_epoch() const { return from_epoch_; }
   std::int64_t to_epoch() const { return to_epoch_; }
   bool active(std::int64_t epoch) const { return from_epoch_ <= epoch && epoch < to_epoch_; }
-  /// The body indices of the `residual` ops that pass, in order. UserError where a filter names what the
-  /// model does not have, and where nothing passes.
+  /// Returns the body indices of the `residual` ops that pass, in order. Throws UserError if a filter names
+  /// something that the model lacks, or if no join passes.
   std::vector<std::size_t> select(const ir::Function& function) const;
 
  private:
-  /// Numbers as "0+1+4-5" lists them.
+  /// Numbers in the form "0+1+4-5".
   struct Numbers {
     struct Range {
-      std::int64_t first, last;  // both belong to it
+      std::int64_t first, last;  // both included
     };
     std::string text = "all";
     std::vector<Range> ranges;  // empty: all
@@ -46,7 +46,7 @@ class Filters {
   };
   static constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();
   static Numbers read_numbers(std::string_view filter, std::string_view what, std::string_view text);
-  /// UserError where a range ends behind the last there is.
+  /// Throws UserError if a range ends after the last number.
   static void check_last(std::string_view filter, std::string_view what, const Numbers& numbers,
                          std::int64_t last);
 

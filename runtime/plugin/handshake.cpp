@@ -39,7 +39,7 @@ void judge_abi(const rewire_plugin& plugin) {
   const std::uint32_t host_major = abi_major(REWIRE_ABI_VERSION), host_minor = abi_minor(REWIRE_ABI_VERSION);
   if (major == host_major && minor <= host_minor) return;
   const bool newer = major == host_major || major > host_major;
-  user_error("it was built ({}) for plugin ABI {}.{}, this rewire speaks {}.{}: {}",
+  user_error("it was built ({}) for plugin ABI {}.{}, but this rewire has {}.{}: {}",
              plugin.build_id == nullptr ? "unknown build" : plugin.build_id, major, minor, host_major,
              host_minor,
              newer ? "update rewire, or rebuild the plugin against this rewire's SDK"
@@ -50,7 +50,7 @@ void judge_abi(const rewire_plugin& plugin) {
 
 void judge_sanitizer(std::uint32_t sanitizer) {
   if (sanitizer == REWIRE_SANITIZER) return;
-  user_error("it was built with {}, this rewire with {}: build both alike", sanitizer_name(sanitizer),
+  user_error("it was built with {}, this rewire with {}: build both the same way", sanitizer_name(sanitizer),
              sanitizer_name(REWIRE_SANITIZER));
 }
 
@@ -58,16 +58,16 @@ void judge_descriptor(const rewire_plugin* descriptor) {
   if (descriptor == nullptr)
     user_error("it refuses this rewire's plugin ABI: rebuild it against this rewire's SDK");
   if (descriptor->magic != REWIRE_PLUGIN_MAGIC || descriptor->size < kHandshakeSize) {
-    user_error("its descriptor is none of a rewire plugin: return the one that REWIRE_PLUGIN() makes");
+    user_error("its descriptor is not that of a rewire plugin: return the one from REWIRE_PLUGIN()");
   }
   judge_abi(*descriptor);
   judge_sanitizer(descriptor->sanitizer);
   if (descriptor->size < kAbi10PluginSize) {
-    user_error("its descriptor has {} bytes, ABI 1.0's has {}: rebuild it against this rewire's SDK",
+    user_error("its descriptor has {} bytes, but ABI 1.0's has {}: rebuild it against this rewire's SDK",
                descriptor->size, kAbi10PluginSize);
   }
   if (descriptor->name == nullptr || !ir::is_identifier(descriptor->name)) {
-    user_error("its name '{}' is none: a plugin's name is [a-z][a-z0-9_]*",
+    user_error("its name '{}' is invalid: a plugin's name is [a-z][a-z0-9_]*",
                descriptor->name == nullptr ? "" : descriptor->name);
   }
   if (descriptor->version == nullptr || descriptor->doc == nullptr || descriptor->build_id == nullptr ||

@@ -1,5 +1,5 @@
-// Judges a descriptor before anything else of the library is called. Only the handshake fields are read until
-// their ABI is known to be one that this host speaks.
+// Judges a descriptor before anything else of the library is called. Only the handshake fields are read
+// until their ABI is known to be supported.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace rewire::runtime {
 
-/// UserError, without the file's name: what does not fit, both versions, and what to do.
+/// Throws UserError, without the file's name: the mismatch, both versions, and the remedy.
 void judge_descriptor(const rewire_plugin* descriptor);
-/// The same verdict for the sanitizer that the file itself was seen to call.
+/// Judges the sanitizer that the file itself calls, with the same errors.
 void judge_sanitizer(std::uint32_t sanitizer);
 
 }  // namespace rewire::runtime

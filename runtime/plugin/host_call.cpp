@@ -71,7 +71,7 @@ HostCall* HostCall::find(rewire_call token) {
 }
 
 void HostCall::run(std::int32_t (*function)(const rewire_host*, rewire_call)) {
-  if (current != nullptr) internal_error("a plugin is called from within another plugin's call");
+  if (current != nullptr) internal_error("a plugin was called inside another plugin's call");
   current = this;
   const PluginAtWork at_work(plugin_.name());
   std::int32_t status = REWIRE_ERROR;
@@ -80,7 +80,7 @@ void HostCall::run(std::int32_t (*function)(const rewire_host*, rewire_call)) {
   } catch (const std::exception& e) {
     fail(fmt::format("it threw: {}", e.what()));
   } catch (...) {
-    fail("it threw something that is no std::exception");
+    fail("it threw something other than a std::exception");
   }
   current = nullptr;
   if (status != REWIRE_OK) fail(fmt::format("it returned status {} and no message", status));
@@ -120,7 +120,7 @@ const ir::Parameter* HostCall::find_parameter(std::string_view name) const {
 }
 
 ir::Module& HostCall::writable_module() {
-  if (writable_ == nullptr) user_error("initialise may not change the module");
+  if (writable_ == nullptr) user_error("initialise must not change the module");
   return *writable_;
 }
 
@@ -163,9 +163,9 @@ rewire_value HostCall::to_handle(ir::Value value) const {
 }
 
 ir::Value HostCall::to_value(rewire_value handle) const {
-  if (handle.call == 0) user_error("it used a value that is none");
+  if (handle.call == 0) user_error("it used an empty value");
   if (handle.call != static_cast<std::uint32_t>(token_) || handle.index >= forward().types.size()) {
-    user_error("it used a value of another call: values die when rewrite returns");
+    user_error("it used a value of another call: values are valid until rewrite returns");
   }
   return {static_cast<std::int32_t>(handle.index)};
 }

@@ -14,7 +14,8 @@ template <class T>
 const T& parameter(const HostCall& call, const char* name, std::string_view kind) {
   const ir::Attribute* value = call.plugin().find_value(required(name, "parameter's name"));
   if (value == nullptr) user_error("it asked for '{}', which is not in its schema", name);
-  if (!std::holds_alternative<T>(*value)) user_error("it asked for '{}' as {}, which it is not", name, kind);
+  if (!std::holds_alternative<T>(*value))
+    user_error("it asked for '{}' as {}, but it has another kind", name, kind);
   return std::get<T>(*value);
 }
 
@@ -55,7 +56,8 @@ void set_error(rewire_call token, const char* message) {
 
 const char* error(rewire_call token) {
   const HostCall* call = HostCall::find(token);
-  if (call == nullptr) return "it used a handle of another call or thread: handles die when the call returns";
+  if (call == nullptr)
+    return "it used a handle of another call or thread: handles are valid until the call returns";
   return call->error() == nullptr ? nullptr : call->error()->c_str();
 }
 

@@ -39,7 +39,7 @@ ir::Value to_scalar(HostCall& call, std::uint32_t join, rewire_value handle, std
   const ir::Value value = call.to_value(handle);
   const ir::TensorType& type = call.forward().type(value);
   if (!ir::is_float(type.dtype) || type.elements() != 1) {
-    user_error("{} at {} is {}: it takes a float of one element, such as a mean over all axes", what,
+    user_error("{} at {} is {}, but must be a float of one element, such as a mean over all axes", what,
                call.read_join(join).describe(), ir::to_string(type));
   }
   ir::Builder builder = call.builder_at(join, {value});
@@ -52,8 +52,8 @@ ir::Value to_value_of(HostCall& call, std::uint32_t join, const ir::Parameter& w
   const ir::Value value = call.to_value(handle);
   const ir::TensorType type = call.forward().type(value), wanted = weight.type;
   if (!ir::is_float(type.dtype) || type.shape != wanted.shape) {
-    user_error("it gave the weight '{}' a value of {}; the weight is {}", weight.name, ir::to_string(type),
-               ir::to_string(wanted));
+    user_error("it gave the weight '{}' a value of {}, but the weight is {}", weight.name,
+               ir::to_string(type), ir::to_string(wanted));
   }
   ir::Builder builder = call.builder_at(join, {value});
   return builder.cast(value, wanted.dtype);
@@ -83,7 +83,7 @@ std::int32_t weight_hint(rewire_call token, std::uint32_t join, const char* name
                          const rewire_weight_hint* hint) {
   return guarded_status(token, [&](HostCall& call) {
     ir::Parameter& weight = hooked_weight(call, join, name);
-    if (!weight.trainable) user_error("its hint is for the weight '{}', which does not train", weight.name);
+    if (!weight.trainable) user_error("its hint is for the weight '{}', which is not trained", weight.name);
     const ir::OptimizerHint given = from_c_hint(hint);
     if (const std::string fault = ir::hint_fault(given); !fault.empty())
       user_error("its hint for the weight '{}': {}", weight.name, fault);
@@ -92,7 +92,7 @@ std::int32_t weight_hint(rewire_call token, std::uint32_t join, const char* name
       std::optional<double>& known = weight.hint.*field.value;
       if (value && known && *value != *known) {
         user_error(
-            "its hint for the weight '{}' is {} = {}, where it has {} already: give plugins that hint it "
+            "its hint for the weight '{}' is {} = {}, but it already has {}: give plugins that hint it "
             "disjoint sites= or layers=",
             weight.name, field.name, *value, *known);
       }
@@ -123,7 +123,7 @@ rewire_value progress(rewire_call token, std::uint32_t join) {
     const ir::Parameter* found = call.find_parameter(state.name);
     if (found == nullptr) return call.to_handle(call.add_parameter(join, std::move(state)));
     if (found->type != state.type) {
-      user_error("the model has a weight '{}' of type {}, which is the name of the program's own state",
+      user_error("the model has a weight '{}' of type {}, a name reserved for the program's own state",
                  state.name, ir::to_string(found->type));
     }
     return call.to_handle(call.read_parameter(join, *found));
@@ -154,7 +154,7 @@ std::int32_t update_state(rewire_call token, std::uint32_t join, const char* nam
           weight.name);
     }
     if (!add_side_result(call, ir::kUpdatePrefix, weight.name, to_value_of(call, join, weight, handle)))
-      user_error("the weight '{}' is given a value for the next step twice", weight.name);
+      user_error("the weight '{}' gets a value for the next step twice", weight.name);
   });
 }
 
@@ -173,7 +173,7 @@ void require_function_of(const HostCall& call, ir::Value value, const ir::Parame
     const ir::Op* op =
         definitions[at] < 0 ? nullptr : &forward.body[static_cast<std::size_t>(definitions[at])];
     if (op == nullptr || ir::op_info(op->code).op_class == ir::OpClass::random) {
-      user_error("the value of '{}' behind a step depends on {}: it is a function of the weight alone",
+      user_error("the value of '{}' after a step depends on {}; it may depend only on the weight",
                  weight.name, op == nullptr ? "the batch" : "random numbers");
     }
     if (op->code == ir::Opcode::param) {
@@ -181,16 +181,15 @@ void require_function_of(const HostCall& call, ir::Value value, const ir::Parame
       reads_weight = reads_weight || read == weight.name;
       if (read != weight.name && call.find_parameter(read)->trainable) {
         user_error(
-            "the value of '{}' behind a step depends on '{}', which trains too: it is a function of the "
-            "weight itself and of frozen ones",
+            "the value of '{}' after a step depends on '{}', which is trained too; it may depend only on the "
+            "weight and on frozen weights",
             weight.name, read);
       }
     }
     open.insert(open.end(), op->operands.begin(), op->operands.end());
   }
   if (!reads_weight)
-    user_error("the value of '{}' behind a step does not depend on the weight: add it as frozen",
-               weight.name);
+    user_error("the value of '{}' after a step does not depend on the weight: add it as frozen", weight.name);
 }
 
 std::int32_t after_step(rewire_call token, std::uint32_t join, const char* name, rewire_value handle) {
@@ -200,7 +199,7 @@ std::int32_t after_step(rewire_call token, std::uint32_t join, const char* name,
     const ir::Value value = to_value_of(call, join, weight, handle);
     require_function_of(call, value, weight);
     if (!add_side_result(call, ir::kAfterStepPrefix, weight.name, value))
-      user_error("the weight '{}' is given a value behind the step twice", weight.name);
+      user_error("the weight '{}' gets a value after the step twice", weight.name);
   });
 }
 

@@ -37,7 +37,7 @@ std::int32_t write_weight(rewire_call token, const char* name, const double* dat
     const ir::TensorType& type = checked_type(call, name, data, count);
     for (std::uint64_t i = 0; i < count; ++i) {
       if (!std::isfinite(ir::round_to(type.dtype, data[i]))) {
-        user_error("it wrote {} into '{}' at element {}, which is no finite {}", data[i], name, i,
+        user_error("it wrote {} into '{}' at element {}, which is not a finite {}", data[i], name, i,
                    ir::dtype_name(type.dtype));
       }
     }
@@ -50,7 +50,7 @@ template <class Draw>
 std::int32_t draw(rewire_call token, const char* stream, double* data, std::uint64_t count, Draw one) {
   constexpr std::int64_t kGrain = 1 << 16;
   return guarded_status(token, [&](HostCall& call) {
-    if (data == nullptr) user_error("it asked for draws and passed no place for them");
+    if (data == nullptr) user_error("it asked for draws but passed no buffer for them");
     const std::string name =
         fmt::format("initialise.{}.{}", call.plugin().name(), required(stream, "stream's name"));
     const ir::PhiloxStream philox{call.seed(), 0, ir::stream_hash(name)};
@@ -78,10 +78,10 @@ MatrixBatch batch_of(std::uint64_t count, std::uint64_t rows, std::uint64_t cols
                      std::initializer_list<const double*> places) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 20;
   if (count > kMost || rows > kMost || cols > kMost) {
-    user_error("it asked to decompose {} matrices of {} x {}", count, rows, cols);
+    user_error("it asked to decompose {} matrices of {} x {}, more than is supported", count, rows, cols);
   }
   if (std::ranges::find(places, nullptr) != places.end()) {
-    user_error("it asked for a decomposition and passed no matrices, or no place for the results");
+    user_error("it asked for a decomposition but passed no matrices, or no buffer for the results");
   }
   return {count, rows, cols};
 }
@@ -110,7 +110,8 @@ std::int32_t svd_of_largest(rewire_call token, std::uint64_t count, std::uint64_
   return guarded_status(token, [&](HostCall&) {
     const MatrixBatch batch = batch_of(count, rows, cols, {a, u, s, vt});
     if (largest > std::min(rows, cols))
-      user_error("it asked for the {} largest singular values of {} x {}", largest, rows, cols);
+      user_error("it asked for the {} largest singular values of {} x {}, more than there are", largest, rows,
+                 cols);
     runtime::svd_of_largest(batch, largest, {a, count * rows * cols}, {u, count * rows * largest},
                             {s, count * largest}, {vt, count * largest * cols});
   });

@@ -19,7 +19,7 @@ std::string_view local_name(const char* name) {
 
 std::int32_t type(rewire_call token, rewire_value value, rewire_type* out) {
   return guarded_status(token, [&](HostCall& call) {
-    if (out == nullptr) user_error("it asked for a type and passed no place for it");
+    if (out == nullptr) user_error("it asked for a type but passed no buffer for it");
     *out = to_c_type(call.forward().type(call.to_value(value)));
   });
 }
@@ -28,7 +28,7 @@ std::int32_t emit(rewire_call token, std::uint32_t join, const rewire_op* op, re
                   std::uint32_t result_count) {
   return guarded_status(token, [&](HostCall& call) {
     if (op == nullptr || (op->operands == nullptr && op->operand_count > 0) || results == nullptr) {
-      user_error("it emitted an op with no description, operands or place for results");
+      user_error("it emitted an op with no description, operands or buffer for results");
     }
     const ir::Opcode code = plugin_opcode(required(op->name, "op's name"));
     ir::Builder builder = call.builder_at(join);
@@ -66,7 +66,7 @@ ir::Value program_state(HostCall& call, std::uint32_t join, std::string_view nam
   const ir::Parameter* found = call.find_parameter(name);
   if (found == nullptr) return call.add_parameter(join, std::move(state));
   if (found->type != state.type) {
-    user_error("the model has a weight '{}' of type {}, which is the name of the program's own state", name,
+    user_error("the model has a weight '{}' of type {}, a name reserved for the program's own state", name,
                ir::to_string(found->type));
   }
   return call.read_parameter(join, *found);
@@ -102,13 +102,12 @@ rewire_value add_weight_as(rewire_call token, std::uint32_t join, const rewire_n
     if (last_weight != nullptr) parameter.layer = last_weight->layer;
     if (call.find_parameter(parameter.name) != nullptr) {
       user_error(
-          "it added the weight '{}', which there is already: give plugins that add it joins of their own "
-          "(sites=, "
-          "layers=), or the weight another name",
+          "it added the weight '{}', which already exists: give plugins that add it disjoint sites= or "
+          "layers=, or rename the weight",
           parameter.name);
     }
     if (!ir::is_float(parameter.type.dtype)) {
-      user_error("it added the weight '{}' as {}: a weight is of a float type", parameter.name,
+      user_error("it added the weight '{}' as {}: a weight must have a float type", parameter.name,
                  ir::to_string(parameter.type));
     }
     if (const std::string fault = ir::init_fault(parameter.init, parameter.type); !fault.empty())
@@ -152,11 +151,11 @@ ir::Value to_readable(HostCall& call, rewire_value handle, const ir::TensorType&
   const ir::Value value = call.to_value(handle);
   const ir::TensorType& given = call.forward().type(value);
   if (given != type) {
-    user_error("it gave {} the type {}; {} is {} and must stay", what, ir::to_string(given), types,
+    user_error("it gave {} the type {}; {} is {} and must not change", what, ir::to_string(given), types,
                ir::to_string(type));
   }
   if (call.depends_on(value, readers)) {
-    user_error("it gave {} a value that is itself computed from it, at {}", what, place_of(call, value));
+    user_error("it gave {} a value that is computed from it, at {}", what, place_of(call, value));
   }
   for (const std::size_t reader : readers) call.make_read(reader, value);
   return value;
@@ -186,17 +185,15 @@ std::string changer(const ir::Join& facts, std::string_view place) {
 void require_open_sum(HostCall& call, const ir::Join& facts) {
   const std::string_view own = call.plugin().name();
   if (!facts.sum_owner.empty()) {
-    conflict(
-        call,
-        "the sum of {} is claimed already by plugin '{}', with both slots and all paths: use one of '{}' and "
-        "'{}', or give them disjoint sites= or layers=",
-        facts.describe(), facts.sum_owner, facts.sum_owner, own);
+    conflict(call,
+             "the sum of {} is already claimed by plugin '{}', with both slots and all paths: use one of "
+             "'{}' and '{}', or give them disjoint sites= or layers=",
+             facts.describe(), facts.sum_owner, facts.sum_owner, own);
   }
   if (const std::string other = changer(facts, "sum"); !other.empty()) {
-    conflict(
-        call,
-        "the sum of {} has been taken on by plugin '{}', which reads it as it stands: name '{}' before it",
-        facts.describe(), other, own);
+    conflict(call,
+             "the sum of {} has been extended by plugin '{}', which reads it unchanged: name '{}' before it",
+             facts.describe(), other, own);
   }
 }
 
@@ -207,11 +204,10 @@ void claim(std::string& owner, HostCall& call, const ir::Join& facts, std::strin
   }
   require_open_sum(call, facts);
   if (!owner.empty()) {
-    conflict(
-        call,
-        "the {} of {} is claimed already by plugin '{}': use one of the two, or give them disjoint sites= or "
-        "layers=",
-        slot, facts.describe(), owner);
+    conflict(call,
+             "the {} of {} is already claimed by plugin '{}': use one of the two, or give them disjoint "
+             "sites= or layers=",
+             slot, facts.describe(), owner);
   }
   if (const std::string other = changer(facts, slot); !other.empty()) {
     conflict(call, "the {} of {} has been changed by plugin '{}', which would be lost: name '{}' before it",
@@ -292,7 +288,7 @@ std::int32_t set_sum(rewire_call token, std::uint32_t join, rewire_value value) 
 std::int32_t change_shortcut(rewire_call token, std::uint32_t join, rewire_value value) {
   return on_join(token, join, [&](HostCall& call, ir::Join& facts) {
     require_open_sum(call, facts);
-    if (!facts.shortcut) user_error("it changed the shortcut of {}, which has none", facts.describe());
+    if (!facts.shortcut) user_error("it changed the shortcut of {}, but the join has none", facts.describe());
     facts.shortcut = to_term(call, join, facts, value, "the shortcut of");
     note_change(call, facts, "shortcut");
   });
@@ -337,10 +333,11 @@ std::int32_t replace_value(rewire_call token, std::uint32_t join, const char* ro
     std::vector<std::size_t> readers;
     for (const RoleValue::Use& use : found->uses) readers.push_back(use.op);
     const ir::Value value =
-        to_readable(call, handle, call.forward().type(found->value), "what it replaces", readers, what);
+        to_readable(call, handle, call.forward().type(found->value), "the value it replaces", readers, what);
 
     // What another plugin has made of it must go into the value.
-    if (!call.sets_first(facts, role)) user_error("it replaced {} twice: once, by all of it", what);
+    if (!call.sets_first(facts, role))
+      user_error("it replaced {} twice: replace it once, by the final value", what);
     const auto is_kept = [&](ir::Value earlier) {
       const ir::Op* op = call.definition(earlier);
       return op != nullptr &&

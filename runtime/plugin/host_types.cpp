@@ -85,13 +85,12 @@ rewire_type to_c_type(const ir::TensorType& type) {
 ir::TensorType from_c_type(const rewire_type* type) {
   if (type == nullptr) user_error("it passed no type");
   if (type->dtype > REWIRE_I1) user_error("it passed a type of unknown dtype {}", type->dtype);
-  if (type->rank > REWIRE_MAX_RANK)
-    user_error("it passed a type of {} axes; at most 8 are possible", type->rank);
+  if (type->rank > REWIRE_MAX_RANK) user_error("it passed a type of {} axes; the maximum is 8", type->rank);
   ir::TensorType result{static_cast<DType>(type->dtype), {type->shape, type->shape + type->rank}};
   std::int64_t elements = 1;
   for (std::int64_t extent : result.shape) {
     if (extent < 1 || extent > kMaxElements / elements) {
-      user_error("it passed the type {}: extents are >= 1 and 2^40 elements are the most",
+      user_error("it passed the type {}: extents must be >= 1, with at most 2^40 elements",
                  ir::to_string(result));
     }
     elements *= extent;
@@ -145,7 +144,7 @@ ir::Opcode plugin_opcode(std::string_view name) {
     if (info.name == name) return info.code;
     known.emplace_back(info.name);
   }
-  user_error("it emitted '{}', which is no op that plugins may emit{}", name, did_you_mean(name, known));
+  user_error("it emitted '{}', which is not an op that plugins may emit{}", name, did_you_mean(name, known));
 }
 
 std::vector<std::string> plugin_op_lines() {

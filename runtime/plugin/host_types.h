@@ -1,4 +1,4 @@
-// Between the boundary's C types and the IR's.
+// Conversions between the boundary's C types and the IR's.
 #pragma once
 
 #include <string>
@@ -12,18 +12,18 @@
 
 namespace rewire::runtime {
 
-/// InternalError if the type has more axes than the boundary carries.
+/// Throws InternalError if the type has more axes than the boundary carries.
 rewire_type to_c_type(const ir::TensorType& type);
-/// The others: UserError on what a plugin should not have passed.
+/// The others throw UserError on what a plugin should not have passed.
 ir::TensorType from_c_type(const rewire_type* type);
 ir::Attributes from_c_attributes(const rewire_attribute* attributes, std::uint32_t count);
-/// Of a weight whose name and type are there.
+/// Converts the Init of a weight whose name and type are set.
 ir::Init from_c_init(const rewire_new_weight& weight);
 
-/// The opcode of an op that plugins may emit; UserError with the nearest match for any other name.
+/// Returns an opcode that plugins may emit; throws UserError with the nearest match for another name.
 ir::Opcode plugin_opcode(std::string_view name);
-/// One line an op that plugins may emit, with its operands, results and attributes:
-/// plugins/sdk/rewire_ops.txt, which is part of the ABI.
+/// Returns one line per op that plugins may emit, with operands, results and attributes:
+/// plugins/sdk/rewire_ops.txt, part of the ABI.
 std::vector<std::string> plugin_op_lines();
 
 }  // namespace rewire::runtime

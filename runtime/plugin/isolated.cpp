@@ -195,7 +195,7 @@ class Child {
     pid_t ended = 0;
     while ((ended = ::waitpid(id_, &status, WNOHANG)) == 0 && Clock::now() < deadline_)
       ::poll(nullptr, 0, kPause.count());
-    if (ended != id_) return fmt::format("it had not come back after {}", seconds_text(limits_.silence));
+    if (ended != id_) return fmt::format("it had not returned after {}", seconds_text(limits_.silence));
     const pid_t group = id_;
     id_ = -1;
     ::kill(-group, SIGKILL);  // what it has started
@@ -223,7 +223,7 @@ class Child {
 };
 
 [[noreturn]] void refuse_child(int error) {
-  user_error("no child process to run it in can be started: {}; see ulimit -u and -v",
+  user_error("cannot start a child process to run it in: {}; see ulimit -u and -v",
              std::generic_category().message(error));
 }
 

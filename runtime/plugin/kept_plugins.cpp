@@ -50,7 +50,7 @@ std::string keep_copy(const std::string& run, const PluginInfo& info) {
   const FilePlace file = FilePlace::below(run, copy);
   const std::vector<std::byte> bytes = read_file(info.path, kMostLibraryBytes);
   if (sha256_hex(bytes) != info.sha256)
-    user_error("{} changed after it was loaded: give the same command again", info.path);
+    user_error("{} changed after it was loaded: run the command again", info.path);
   make_private_folder(FilePlace::below(run, "plugins"));
   write_file_atomically(file, bytes);
   set_mode(file, S_IRUSR | S_IWUSR);
@@ -85,7 +85,7 @@ std::vector<RecordedPlugin> recorded_plugins(const std::string& run) {
     plugin.build = {entry.at("name").text(), entry.at("version").text(), entry.at("sha256").text()};
     plugin.path = entry.at("path").text();
     plugin.copy = entry.at("copy").text();
-    if (!is_copy_name(plugin.copy)) entry.at("copy").refuse("is no file of the folder plugins");
+    if (!is_copy_name(plugin.copy)) entry.at("copy").refuse("is not a file of the folder plugins");
   }
   return plugins;
 }
@@ -125,14 +125,14 @@ std::string library_of_run(const std::string& run, const RecordedPlugin& recorde
   const std::string copy = fs::absolute(run + "/" + recorded.copy).lexically_normal().string();
   if (!is_file(FilePlace::below(run, recorded.copy))) return name;
   if (hash_of(FilePlace::below(run, recorded.copy)) != recorded.build.sha256) {
-    user_error("{} is not the library that the run was made with: {} has another SHA-256 of it", copy,
+    user_error("{} is not the library that the run used: {} has another SHA-256 for it", copy,
                run + "/" + kRecord);
   }
   const std::string what =
       now ? fmt::format("was rebuilt since the run ({})", difference_of_builds(recorded.build, *now))
-          : fmt::format("is not found as '{}' any more", name);
+          : fmt::format("is no longer found as '{}'", name);
   write_log(LogLevel::warning,
-            fmt::format("plugin '{}' {}: the run's copy is taken, {}; --plugin names another",
+            fmt::format("plugin '{}' {}: the run's copy is used, {}; --plugin chooses another",
                         recorded.build.name, what, copy));
   return copy;
 }

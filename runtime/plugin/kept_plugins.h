@@ -1,5 +1,5 @@
-// The plugin libraries that a run is made with, as its folder keeps them: RUN/plugins.json has name, version,
-// path and SHA-256 of each, RUN/plugins/ a copy. A run without plugins has neither.
+// The plugin libraries of a run, as its folder keeps them: RUN/plugins.json has name, version, path and
+// SHA-256 of each, RUN/plugins/ a copy. A run without plugins has neither.
 #pragma once
 
 #include <string>
@@ -16,21 +16,22 @@ struct RecordedPlugin {
   std::string copy;  // in the run folder: "plugins/gain-0123456789ab.so"
 };
 
-/// In their order; none if there is no record. UserError on one that keep_plugins() did not write.
+/// Returns the records in order; none if there is no file. Throws UserError on a file that keep_plugins()
+/// did not write.
 std::vector<RecordedPlugin> recorded_plugins(const std::string& run);
 
-/// Copies the libraries, readable by this user alone, and writes the record, in place of an earlier one. What
-/// has been run is remembered (runtime/plugin/trust_list.h), so that its copy needs no other word. UserError
-/// where a library is not the one any more that was loaded.
+/// Copies the libraries, readable by this user alone, and replaces the record. It adds them to the trusted
+/// ones (runtime/plugin/trust_list.h), so that the copies need no further consent. Throws UserError if a
+/// library is no longer the one that was loaded.
 void keep_plugins(const std::string& run, const std::vector<PluginHandle>& plugins);
 
-/// What to load for a plugin of the run: `name`, as its recipe has it, while that finds the library that the
-/// run was made with; else the copy, and the log says why. Without a copy it is `name` all the same.
-/// UserError on a copy that is not that library.
+/// Returns what to load for a plugin of the run: `name` from its recipe, if that finds the library of the
+/// run; else the copy, and logs why. Without a copy it returns `name`. Throws UserError if the copy is
+/// another library.
 std::string library_of_run(const std::string& run, const RecordedPlugin& recorded, const std::string& name,
                            const std::vector<std::string>& plugin_path);
 
-/// "SHA-256 0123456789ab then, ba9876543210 now".
+/// Returns "SHA-256 0123456789ab then, ba9876543210 now".
 std::string difference_of_builds(const PluginBuild& then, std::string_view now);
 
 }  // namespace rewire::runtime

@@ -99,10 +99,10 @@ Judged judge_file(const std::string& path, Consent consent) {
   if (::fstat(judged.opened.file.get(), &judged.status) != 0)
     user_error("cannot read it: {}", std::generic_category().message(errno));
   if (!S_ISREG(judged.status.st_mode) || judged.status.st_size > kMaxBytes)
-    user_error("it is no shared library");
+    user_error("it is not a shared library");
   const std::vector<std::byte> bytes = read_all(judged);
   const ElfFacts facts = read_elf(bytes, kQuery);
-  if (!facts.exports_symbol) user_error("it is no rewire plugin: it exports no {}", kQuery);
+  if (!facts.exports_symbol) user_error("it is not a rewire plugin: it exports no {}", kQuery);
   judge_sanitizer(facts.sanitizer);
   judged.sha256 = sha256_hex(bytes);
   judge_consent(judged, consent);
@@ -111,7 +111,7 @@ Judged judge_file(const std::string& path, Consent consent) {
 
 const rewire_plugin* query(const boost::dll::shared_library& library) {
   if (!library.has(kQuery))  // by its hash table; its list of symbols has it
-    user_error("the dynamic linker finds no {} in it: it is a damaged library: copy or build it again",
+    user_error("the dynamic linker finds no {} in it: the library is damaged: copy or build it again",
                kQuery);
   auto& function = library.get<const rewire_plugin*(std::uint32_t)>(kQuery);
   try {
@@ -159,8 +159,7 @@ Fields to_fields(const PluginInfo& info) {
 
 PluginInfo to_info(const Fields& fields) {
   constexpr std::size_t kTexts = 5;  // of the plugin, and of each parameter
-  if (fields.size() < kTexts || fields.size() % kTexts != 0)
-    user_error("what it says of itself is cut short");
+  if (fields.size() < kTexts || fields.size() % kTexts != 0) user_error("its description is incomplete");
   PluginInfo info{fields[0], fields[1], fields[2], fields[3], fields[4], {}};
   for (std::size_t i = kTexts; i < fields.size(); i += kTexts)
     info.parameters.push_back({fields[i], fields[i + 1], fields[i + 2], fields[i + 3], fields[i + 4]});
@@ -218,7 +217,7 @@ std::string find_library(const std::string& name, const std::vector<std::string>
     const fs::path path = fs::path(folder) / (name + ".so");
     if (std::error_code error; fs::exists(path, error)) return path.string();
   }
-  if (name.ends_with(".so")) user_error("plugin '{}': a file is given with a slash, ./{}", name, name);
+  if (name.ends_with(".so")) user_error("plugin '{}': write a file with a slash, ./{}", name, name);
   std::vector<std::string> known;
   std::string looked_in;
   for (const auto& library : libraries_in(folders)) known.push_back(library.first);

@@ -1,5 +1,5 @@
-// A loaded plugin library: found on disk, judged, opened once a process and never closed. In: a name or a
-// path. Out: the descriptor, its schema, and the facts that tell which library it was.
+// A loaded plugin library: found on disk, judged, opened once per process and never closed. In: a name or a
+// path. Out: the descriptor, its schema, and the facts that identify the library.
 #pragma once
 
 #include <chrono>
@@ -19,28 +19,28 @@ struct Library {
   PluginInfo info;
 };
 
-/// The library file of a plugin's name, first match in `folders`; a name with a slash is a path itself.
-/// UserError listing the folders if there is none.
+/// Returns the library file of a plugin's name, the first match in `folders`; a name with a slash is itself
+/// a path. Throws UserError with the folders if there is none.
 std::string find_library(const std::string& name, const std::vector<std::string>& folders);
 
-/// What the user has said to a file of code.
+/// The user's consent to run a file of code.
 enum class Consent : std::uint8_t {
-  not_needed,  // it is theirs by where it stands: in a folder that is searched
-  given,       // they name it, and it is remembered (trust_list.h)
-  remembered,  // others name it: it must have been agreed to before
+  not_needed,  // it is in a folder that is searched
+  given,       // the user names it; this is remembered (trust_list.h)
+  remembered,  // others name it: the user must have agreed before
 };
 
-/// Opens it, or returns what an earlier call opened. It is tried in a child process first: what crashes there
-/// does not come here. UserError naming the file, what is wrong and the way out.
+/// Opens the library, or returns the one that an earlier call opened. A child process tries it first, so a
+/// crash does not reach this one. Throws UserError with the file, the fault and the remedy.
 std::shared_ptr<const Library> open_library(const std::string& path, Consent consent = Consent::not_needed);
 
-/// What it says of itself, asked in a child process: none of its code runs in this one. UserError as above.
+/// Returns its description of itself, asked in a child process: none of its code runs here. Errors as above.
 PluginInfo inspect_library(const std::string& path);
-/// The same where the user has agreed to run this file before, for at most `longest`. UserError where they have not.
+/// Asks for it within `longest`, if the user has agreed to run this file before. Throws UserError if not.
 PluginInfo inspect_agreed_library(const std::string& path, Consent consent,
                                   std::chrono::milliseconds longest);
 
-/// Names of the plugins in `folders`, each with the file that its name finds, sorted.
+/// Returns the names of the plugins in `folders`, sorted, each with the file that the name finds.
 std::vector<std::pair<std::string, std::string>> libraries_in(const std::vector<std::string>& folders);
 
 }  // namespace rewire::runtime

@@ -1,4 +1,4 @@
-// A plugin as a run uses it: a library with the values in force. What runtime/plugin/plugin.h leaves opaque.
+// A plugin as a run uses it, opaque in runtime/plugin/plugin.h: a library with the values in force.
 #pragma once
 
 #include <map>
@@ -14,16 +14,16 @@ namespace rewire::runtime {
 
 class Plugin {
  public:
-  /// UserError on an unknown name or a value out of range.
+  /// Throws UserError on an unknown name or a value out of range.
   Plugin(std::shared_ptr<const Library> library, const PluginSpec& spec);
 
   const std::string& name() const { return library_->info.name; }
   const PluginInfo& info() const { return library_->info; }
   const rewire_plugin& descriptor() const { return *library_->descriptor; }
   const Filters& filters() const { return filters_; }
-  /// Parameters, then filters, as text.
+  /// Returns parameters, then filters, as text.
   std::vector<std::pair<std::string, std::string>> values() const;
-  /// nullptr if the schema has no such parameter.
+  /// Returns nullptr if the schema has no such parameter.
   const ir::Attribute* find_value(std::string_view parameter) const;
 
  private:

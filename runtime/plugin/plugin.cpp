@@ -28,7 +28,7 @@ void append_environment_path(std::vector<std::string>& folders) {
     const std::string_view folder = rest.substr(0, rest.find(':'));
     if (!folder.empty() && folder.front() != '/') {
       user_error(
-          "REWIRE_PLUGIN_PATH holds '{}': its folders must be absolute, the current folder is never searched",
+          "REWIRE_PLUGIN_PATH has '{}': its folders must be absolute, the current folder is never searched",
           folder);
     }
     if (!folder.empty()) folders.emplace_back(folder);
@@ -90,7 +90,7 @@ std::vector<std::pair<std::string, std::string>> Plugin::values() const {
 std::vector<std::string> plugin_search_path(const std::vector<std::string>& extra) {
   std::vector<std::string> folders = extra;
   for (const std::string& folder : folders) {
-    if (folder.empty()) user_error("a plugin folder is given as empty text: name one");
+    if (folder.empty()) user_error("a plugin folder is empty text: name a folder");
   }
   append_environment_path(folders);
   const std::string data = environment("XDG_DATA_HOME"), home = environment("HOME");

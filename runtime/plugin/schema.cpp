@@ -36,7 +36,7 @@ ir::Bounds read_bounds(const rewire_parameter& c) {
 ir::ParameterSpec read_parameter(const rewire_parameter& c) {
   ir::ParameterSpec parameter;
   if (c.name == nullptr || !ir::is_identifier(c.name)) {
-    user_error("its parameter '{}' is badly named: a name is [a-z][a-z0-9_]*",
+    user_error("the name of its parameter '{}' is invalid: a name is [a-z][a-z0-9_]*",
                c.name == nullptr ? "" : c.name);
   }
   parameter.name = c.name;
@@ -69,7 +69,7 @@ ir::Schema read_schema(const rewire_plugin& plugin) {
     std::memcpy(&c, at, std::min<std::size_t>(plugin.parameter_size, sizeof(c)));
     ir::ParameterSpec parameter = read_parameter(c);
     if (Filters::is_filter(parameter.name)) {
-      user_error("its parameter '{}' has the name of a filter, which every plugin has from the host",
+      user_error("its parameter '{}' has the name of a filter, which the host gives every plugin",
                  parameter.name);
     }
     if (std::ranges::any_of(schema, [&](const auto& other) { return other.name == parameter.name; })) {
@@ -78,7 +78,7 @@ ir::Schema read_schema(const rewire_plugin& plugin) {
     try {
       parameter.default_value = parameter.parse(parameter.default_text);
     } catch (const UserError& e) {
-      user_error("the default of its own parameter is refused: {}", e.what());
+      user_error("a default in its schema is refused: {}", e.what());
     }
     schema.push_back(std::move(parameter));
   }

@@ -1,4 +1,4 @@
-// A plugin's parameters: what its descriptor declares in C, judged, as the schema that all of Rewire has.
+// A plugin's parameters: the descriptor's declarations in C, judged and turned into a schema of Rewire.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace rewire::runtime {
 
-/// The descriptor's schema. UserError if it contradicts itself: the plugin is broken, and its author has to
-/// know.
+/// Returns the descriptor's schema. Throws UserError if it contradicts itself: the plugin's author has to
+/// fix it.
 ir::Schema read_schema(const rewire_plugin& plugin);
 
-/// As the resolved recipe records it: a bool as true or false, other kinds as written.
+/// Returns the text that the resolved recipe records: true or false for a bool, other kinds as written.
 std::string canonical_text(const ir::Attribute& value, std::string_view text);
 
 }  // namespace rewire::runtime

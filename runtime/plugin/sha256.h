@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4), by LLVM, to name the exact library that a run was made with.
+// SHA-256 (FIPS 180-4), by LLVM, to identify the exact library that a run was made with.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace rewire::runtime {
 
-/// 64 lower-case hexadecimal digits.
+/// Returns 64 lower-case hexadecimal digits.
 std::string sha256_hex(std::span<const std::byte> bytes);
 
 }  // namespace rewire::runtime

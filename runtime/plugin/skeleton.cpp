@@ -48,7 +48,7 @@ using namespace rewire::plugin;
 
 // What a user may set, as in --plugin ./build/@NAME@.so:start=0.5; Rewire parses and checks it.
 constexpr rewire_parameter kParameters[] = {
-    float_parameter("start", "0.1", "what every factor is before training", above(0)),
+    float_parameter("start", "0.1", "initial value of every factor", above(0)),
 };
 
 // Called once for each model. A join is the sum of its shortcut (the stream x), its branch f and whatever
@@ -83,7 +83,7 @@ set_tests_properties(trains PROPERTIES FIXTURES_REQUIRED no_run)
 
 constexpr std::string_view kReadme = R"(# @NAME@
 
-A residual strategy for Rewire: x' = x + c f, with one learned factor c a channel.
+A residual strategy for Rewire: x' = x + c f, with one learned factor c per channel.
 
     cmake -S . -B build && cmake --build build
     rewire plugins info ./build/@NAME@.so      # its parameters
@@ -92,7 +92,7 @@ A residual strategy for Rewire: x' = x + c f, with one learned factor c a channe
     rewire verify vit_tiny_28 --set model.depth=2 --plugin ./build/@NAME@.so
     rewire train vit_tiny_28 --plugin ./build/@NAME@.so:start=0.5
 
-`@NAME@.cpp` is all of it; `rewire_plugin.hpp`, which it includes, says what a join offers.
+`@NAME@.cpp` is the whole strategy. `rewire_plugin.hpp` documents what a join offers.
 )";
 
 /// Names that CMake keeps for targets of its own, and the one that --plugin keeps.
@@ -124,10 +124,10 @@ struct Begun {
 
 std::vector<std::pair<std::string, std::string>> plugin_skeleton(std::string_view name) {
   if (!ir::is_identifier(name)) {
-    user_error("'{}' is no name for a plugin: it takes a lower-case letter, then letters, digits and _",
+    user_error("'{}' is not a name for a plugin: use a lower-case letter, then letters, digits and _",
                printable(name));
   }
-  if (name == "none") user_error("no plugin is called none: --plugin none means that there is none");
+  if (name == "none") user_error("a plugin cannot be called none: --plugin none means no plugin");
   if (std::ranges::find(kReserved, name) != kReserved.end())
     user_error("'{}' is a target that CMake makes itself: choose another name", name);
   return {{"CMakeLists.txt", filled(kCMakeLists, name)},
@@ -139,7 +139,7 @@ std::vector<std::pair<std::string, std::string>> plugin_skeleton(std::string_vie
 void write_plugin_skeleton(const std::string& parent, const std::string& name) {
   const auto files = plugin_skeleton(name);
   const fs::path folder = fs::path(parent) / name;
-  const auto refuse = [&] { user_error("{} is there already: choose another name, or remove it", name); };
+  const auto refuse = [&] { user_error("{} already exists: choose another name, or remove it", name); };
   std::error_code error;
   if (fs::exists(fs::symlink_status(folder, error))) refuse();
 

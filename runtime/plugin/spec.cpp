@@ -27,12 +27,12 @@ PluginSpec parse_plugin_spec(std::string_view text) {
     const std::string_view item = rest.substr(0, comma);
     const std::size_t equals = item.find('=');
     if (equals == std::string_view::npos || equals == 0) {
-      user_error("plugin spec '{}': '{}' is no key=value (a list value is joined by +)", printable(text),
+      user_error("plugin spec '{}': '{}' is not key=value (join the values of a list by +)", printable(text),
                  printable(item));
     }
     const std::string key(item.substr(0, equals));
     if (std::ranges::any_of(spec.values, [&](const auto& value) { return value.first == key; })) {
-      user_error("plugin spec '{}' gives '{}' twice", printable(text), printable(key));
+      user_error("plugin spec '{}' sets '{}' twice", printable(text), printable(key));
     }
     spec.values.emplace_back(key, item.substr(equals + 1));
     if (comma == std::string_view::npos) return spec;

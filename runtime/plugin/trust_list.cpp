@@ -30,7 +30,7 @@ constexpr std::size_t kMostListBytes = std::size_t{16} << 20;
 std::string read_locked(const codegen::TrustedFile& list, int lock) {
   struct stat status{};
   if (::fstat(list.file.get(), &status) != 0) fail(list.path, errno);
-  if (!S_ISREG(status.st_mode)) user_error("'{}' is no file", list.path);
+  if (!S_ISREG(status.st_mode)) user_error("'{}' is not a regular file", list.path);
   while (::flock(list.file.get(), lock) != 0) {
     if (errno != EINTR) fail(list.path, errno);
   }

@@ -1,9 +1,9 @@
 // Text beyond ASCII, on its way through toml++.
 //
-// toml++ (3.3 and 3.4) asks of every character outside comments and one-line strings whether it is white
-// space, and for most characters between U+00A1 and U+0499, and some others, that question has undefined
-// behaviour. A private-use character is always answered. So toml++ reads text in which each character beyond
-// ASCII is swapped for a private-use one, and what it returns is swapped back.
+// toml++ (3.3 and 3.4) tests every character outside comments and one-line strings for white space. For most
+// characters between U+00A1 and U+0499, and some others, that test has undefined behaviour; for private-use
+// characters it never has. So each character beyond ASCII is replaced by a private-use one before toml++
+// reads the text, and restored in its result.
 #pragma once
 
 #include <toml++/toml.h>
@@ -17,14 +17,14 @@ namespace rewire::runtime {
 
 class BeyondAscii {
  public:
-  /// Bytes that are no UTF-8 stay what they are, for toml++ to refuse, and so does a byte-order mark.
-  /// UserError where the text has more different characters than there are private ones (6400, less those
-  /// that its hexadecimal digits could spell).
+  /// Bytes that are not UTF-8, and a byte-order mark, stay unchanged; toml++ refuses the former. Throws
+  /// UserError if the text has more different characters than there are private ones (6400, less those that
+  /// its hexadecimal digits could spell).
   BeyondAscii(std::string_view text, std::string_view file_name);
 
   const std::string& text() const { return text_; }
   std::string restored(std::string_view text) const;
-  /// Every key and string in it.
+  /// Restores every key and string in the table.
   void restore(toml::table& table) const;
 
  private:

@@ -1,6 +1,6 @@
-// The table of a recipe's keys: where each value goes, its kind and its bounds. The reader, the writer and
-// the nearest-match hints all read this table. A new key of Rewire's own is one row; those of models, sources
-// of images, transforms, objectives, optimizers and schedules come from their schemas.
+// The table of a recipe's keys: the field each value goes to, its kind, bounds and documentation. The reader, the
+// writer, help, completion and the reference read this table. A new key of Rewire's own is one row; the keys of models,
+// sources, transforms, objectives, optimizers and schedules come from their schemas.
 #pragma once
 
 #include <functional>
@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "ir/registry.h"
 #include "ir/schema.h"
 #include "runtime/recipe/recipe.h"
 
@@ -18,7 +19,7 @@ namespace rewire::runtime {
 using RecipeTarget =
     std::variant<bool*, std::int64_t*, double*, std::string*, std::vector<double>*, ir::Attributes*>;
 
-/// Where a key has an effect, by another key's value.
+/// The condition on another key's value under which a key has an effect.
 struct RecipeCondition {
   std::function<bool(const Recipe&)> holds = nullptr;  // null: everywhere
   std::string text = {};                               // "optimizer.name=sgd"
@@ -29,9 +30,10 @@ struct RecipeKey {
   ir::ParameterSpec spec;  // its default is that of Attributes only
   RecipeTarget target;
   RecipeCondition only = {};
-  bool selects = false;  // says what the other keys of the section are of
-  /// Of text that is words joined by '+', which TOML may have as a list of strings: refuses others; `key` stands in
-  /// its errors.
+  bool selects = false;  // names the resident whose schema the other keys of the section come from
+  std::vector<ir::NamedDoc> residents = {};  // if `selects`: the names it takes
+  /// For a text of words joined by '+', which TOML may give as a list of strings: throws UserError, which names `key`,
+  /// if a word is unknown.
   void (*check_words)(std::string_view text, std::string_view key) = nullptr;
 
   bool has_effect(const Recipe& recipe) const { return only.holds == nullptr || only.holds(recipe); }
@@ -43,13 +45,13 @@ struct RecipeKey {
   void set(ir::Attribute value) const;
 };
 
-/// The rows, bound to the fields of `recipe`, in the order that a written recipe has.
+/// Returns the rows, bound to the fields of `recipe`, in the order of a written recipe.
 std::vector<RecipeKey> recipe_keys(Recipe& recipe);
 
-/// Those of a [[view]], bound to its fields.
+/// Returns the rows of a [[view]], bound to its fields.
 std::vector<RecipeKey> view_keys(ViewSpec& view);
 
-/// The path that a key has now, which earlier recipes spell otherwise; the same path for all others.
+/// Returns the present path of a key that earlier recipes spell in another way; any other path unchanged.
 std::string current_path(std::string path);
 
 }  // namespace rewire::runtime

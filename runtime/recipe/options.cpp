@@ -34,7 +34,8 @@ const std::vector<ViewSpec>& views(const Recipe& recipe) {
 std::optional<ir::MixedPrecision> mixed_precision(const Recipe& recipe) {
   const bool narrow_stream = recipe.train.stream_dtype == "bf16";
   if (recipe.train.dtype != "bf16") {
-    if (narrow_stream) user_error("train.stream_dtype is bf16 and train.dtype f32; set train.dtype=bf16 too");
+    if (narrow_stream)
+      user_error("train.stream_dtype is bf16 but train.dtype is f32; set train.dtype=bf16 too");
     return std::nullopt;
   }
   return ir::MixedPrecision{narrow_stream ? ir::DType::bf16 : ir::DType::f32};
@@ -52,7 +53,7 @@ void override_plugins(Recipe& recipe, const std::vector<std::string>& flags) {
     if (flag != "none") {
       plugins.push_back(parse_plugin_spec(flag));
     } else if (flags.size() > 1) {
-      user_error("--plugin none clears the list of plugins: it cannot stand beside another --plugin");
+      user_error("--plugin none clears the list of plugins: it cannot be combined with another --plugin");
     }
   }
   recipe.plugins = std::move(plugins);

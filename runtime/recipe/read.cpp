@@ -113,7 +113,7 @@ std::string plugin_value_text(const toml::node& node, const Place& place, std::s
           std::ranges::none_of(*node.as_array(), [](const toml::node& e) { return e.is_array(); })) {
         return text;
       }
-      user_error("{}: plugin parameter '{}' takes a value or a list of at least one, not a list of lists",
+      user_error("{}: plugin parameter '{}' takes a value or a non-empty list, not a list of lists",
                  place.text, printable(key));
     }
     default:
@@ -137,7 +137,7 @@ class RecipeReader {
     for (const auto& [index, place] : given_) {
       const RecipeKey& key = keys_[index];
       if (key.has_effect(recipe_) || (defaults && key.value() == unset[index].value())) continue;
-      user_error("{}: {} has no effect here, it is of {}: drop it", place.text, key.path(), key.only.text);
+      user_error("{}: {} has no effect here, it needs {}: remove it", place.text, key.path(), key.only.text);
     }
     given_.clear();
   }
@@ -150,8 +150,9 @@ class RecipeReader {
         preset.values, [&](const auto& value) { return recipe_.transforms.has(value.first); });
     const bool sets_views = preset.views.empty() || !recipe_.views.empty();
     if (!preset.values.empty() && sets_all && sets_views) {
-      user_error("transforms.preset={}: the recipe sets all of its keys itself: drop it, or them",
-                 recipe_.preset);
+      user_error(
+          "transforms.preset={}: the recipe sets all of its keys itself: remove the preset or the keys",
+          recipe_.preset);
     }
   }
 
@@ -173,7 +174,8 @@ class RecipeReader {
 
   void read_override(const std::string& text, const Place& place) {
     const std::size_t equals = text.find('=');
-    if (text.size() > kLargestToml) user_error("{}: {} bytes are no value", place.text, text.size());
+    if (text.size() > kLargestToml)
+      user_error("{}: {} bytes are too many for a value", place.text, text.size());
     if (equals == std::string::npos || equals == 0)
       user_error("{}: it takes the form section.key=value", place.text);
     const std::string path = current_path(text.substr(0, equals));
@@ -182,7 +184,7 @@ class RecipeReader {
     const std::string name = dot == std::string::npos ? path : path.substr(dot + 1);
     if (section == kPluginSection) user_error("{}: plugins are set by --plugin NAME:key=value", place.text);
     if (section == kViewSection)
-      user_error("{}: views are set in the recipe's file alone: [[view]]", place.text);
+      user_error("{}: views can only be set in the recipe's file: [[view]]", place.text);
     if (!section.empty()) check_section(section, place);
     const RecipeKey& key = find_key(section, name, place);
     if (equals + 1 == text.size() && key.spec.kind != ir::ParameterKind::text)
@@ -219,7 +221,7 @@ class RecipeReader {
     const auto index = static_cast<std::size_t>(&key - keys_.data());
     const auto given = std::ranges::find(given_, index, &std::pair<std::size_t, Place>::first);
     if (given != given_.end())
-      user_error("{}: {} is set already, at {}", place.text, key.path(), given->second.text);
+      user_error("{}: {} is already set, at {}", place.text, key.path(), given->second.text);
   }
 
   void note(const RecipeKey& key, const Place& place) {
@@ -269,12 +271,12 @@ class RecipeReader {
                                             std::string_view section) const {
     const Place place = Place::of(file_name_, node.source());
     const toml::array* list = node.as_array();
-    if (list == nullptr) user_error("{}: {} form a list: write [[{}]]", place.text, what, section);
+    if (list == nullptr) user_error("{}: {} are a list: write [[{}]]", place.text, what, section);
     std::vector<const toml::table*> tables;
     for (const toml::node& element : *list) {
       const toml::table* table = element.as_table();
       if (table == nullptr)
-        user_error("{}: {} form a list of sections: write [[{}]]", place.text, what, section);
+        user_error("{}: {} are a list of sections: write [[{}]]", place.text, what, section);
       tables.push_back(table);
     }
     return tables;
@@ -306,9 +308,9 @@ class RecipeReader {
     if (!ir::is_identifier(view.name))
       user_error("{}: this [[view]] needs a name: lower-case letters, digits and _", place.text);
     if (std::ranges::find(kTaken, view.name) != std::end(kTaken))
-      user_error("{}: a batch has a tensor '{}' already: give the view another name", place.text, view.name);
+      user_error("{}: a batch already has a tensor '{}': give the view another name", place.text, view.name);
     if (std::ranges::find(recipe_.views, view.name, &ViewSpec::name) != recipe_.views.end())
-      user_error("{}: there is a view '{}' already", place.text, view.name);
+      user_error("{}: there is already a view '{}'", place.text, view.name);
   }
 
   void read_plugins(const toml::node& node) {

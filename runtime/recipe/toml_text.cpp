@@ -13,7 +13,8 @@ namespace rewire::runtime {
 
 toml::table parse_toml(std::string_view text, std::string_view file_name) {
   if (text.size() > kLargestToml) {
-    user_error("{}: {} bytes are no recipe: it may have {}", file_name, text.size(), kLargestToml);
+    user_error("{}: {} bytes are too many for a recipe: the maximum is {}", file_name, text.size(),
+               kLargestToml);
   }
   if (const std::optional<int> line = line_of_deep_key(text)) {
     user_error("{}:{}: a key has more than {} parts", file_name, *line, kMostKeyParts);
@@ -58,8 +59,7 @@ std::string describe(const toml::node& node) {
 
 const std::string& without_nul(const std::string& text, std::string_view place, std::string_view key) {
   if (text.find('\0') != std::string::npos)
-    user_error("{}: {} = '{}' holds a NUL character, which no name or path has", place, printable(key),
-               printable(text));
+    user_error("{}: {} = '{}' contains a NUL character: remove it", place, printable(key), printable(text));
   return text;
 }
 

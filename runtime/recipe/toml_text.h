@@ -1,4 +1,4 @@
-// Text into TOML, and what messages say of it. It keeps toml++ to the files that read recipes and sweeps.
+// Parses TOML and describes its values in messages. Only the files that read recipes and sweeps see toml++.
 #pragma once
 
 #include <toml++/toml.h>
@@ -9,22 +9,22 @@
 
 namespace rewire::runtime {
 
-/// Bytes. What people write by hand has a few thousand.
+/// In bytes. A file written by hand has a few thousand.
 inline constexpr std::size_t kLargestToml = 64 << 10;
 
-/// UserError with the line where the text is no TOML, or more than kLargestToml.
+/// Throws UserError with the line if the text is not TOML, or is longer than kLargestToml.
 toml::table parse_toml(std::string_view text, std::string_view file_name);
 
-/// The shortest text that TOML reads back as the same number: 0.003, 1e-08, 2.0.
+/// Returns the shortest text that TOML reads back as the same number: 0.003, 1e-08, 2.0.
 std::string toml_text(double value);
 
-/// "the integer 3", "a list", …: what stands in the file.
+/// Returns the kind and value in the file: "the integer 3", "a list", ….
 std::string describe(const toml::node& node);
 
-/// `text`, the value of `key`. UserError where it holds a NUL: C takes names and paths to end there.
+/// Returns `text`, the value of `key`. Throws UserError if it holds a NUL, where C would end a name or path.
 const std::string& without_nul(const std::string& text, std::string_view place, std::string_view key);
 
-/// "fashion.toml:12", or what --set said: where an error is.
+/// The place of an error: "fashion.toml:12", or the text of --set.
 struct Place {
   std::string text;
   static Place of(std::string_view file_name, const toml::source_region& source);

@@ -1,4 +1,4 @@
-// One page about training runs: their curves, figures and recipes (docs/guide/reports.md has the data).
+// A page about training runs: their curves, figures and recipes (docs/guide/reports.md has the data).
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,13 +9,13 @@
 
 namespace rewire::runtime {
 
-/// Of run folders, which are read alone, and may be trained in meanwhile. UserError where one is no run folder, or a file in
-/// it is not what it should be.
+/// Returns the data of run folders. It only reads them, and training may go on meanwhile. Throws UserError
+/// if one is no run folder, or has a bad file.
 nlohmann::ordered_json report_json(const std::vector<std::string>& folders);
 
-/// The page of what report_json() gives.
+/// Returns the page for the data of report_json().
 std::string report_page(const nlohmann::ordered_json& report);
-/// Both, into a file, which appears whole. UserError also where it cannot be written.
+/// Writes that page to a file, which appears whole. Also throws UserError if it cannot be written.
 void write_report(const std::vector<std::string>& folders, const FilePlace& file);
 
 }  // namespace rewire::runtime

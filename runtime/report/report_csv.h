@@ -7,10 +7,11 @@
 
 namespace rewire::runtime {
 
-/// {"train.csv": TEXT, "eval.csv": …, "diagnose.csv": …} of what report_json() gives: a line for each line of the runs'
-/// metrics.jsonl, one run behind the other, by the columns run, group, seed, epoch, step and each name that any of the
-/// lines has, in the order of their first. A value that a line lacks, or that is not finite, is empty; numbers are as in
-/// metrics.jsonl. RFC 4180, with lines that end in \n. A kind that no run has is left out.
+/// Returns {"train.csv": TEXT, "eval.csv": …, "diagnose.csv": …} for the data of report_json(): one line for
+/// each line of the runs' metrics.jsonl, run after run. The columns are run, group, seed, epoch, step and
+/// each name in any line, in the order of their first use. A missing value, or one that is not finite, is
+/// empty; numbers are as in metrics.jsonl. RFC 4180, with lines that end in \n. A kind that no run has is
+/// left out.
 std::map<std::string, std::string> report_csv(const nlohmann::ordered_json& report);
 
 }  // namespace rewire::runtime

@@ -43,7 +43,7 @@ class LineColumns {
       const std::string_view column_name = name_now(name);
       const auto [place, is_new] = places_.try_emplace(std::string(column_name), columns_.size());
       if (is_new && columns_.size() == kMostLineNames)
-        user_error("{}: it is the line with name {} of a metric; no run has more than {}", line.file(),
+        user_error("{}: with this line its metrics have {} names; a run has at most {}", line.file(),
                    kMostLineNames + 1, kMostLineNames);
       if (is_new) columns_.push_back({std::string(column_name), {}});
       Json::array_t& column = columns_[place->second].second;
@@ -68,8 +68,8 @@ class LineColumns {
   void fill(Json::array_t& column, const std::string& where) {
     nulls_ += lines_ - column.size();
     if (nulls_ > kMostNulls + kMostNullsEach * values_)
-      user_error("{}: {} lines lack {} values of {} metrics; no run has such lines", where, lines_, nulls_,
-                 columns_.size());
+      user_error("{}: {} lines lack {} values of {} metrics, more than a run's lines can", where, lines_,
+                 nulls_, columns_.size());
     column.resize(lines_);
   }
 
@@ -93,7 +93,7 @@ Json read_run_lines(const FilePlace& file) {
     const JsonView line(parsed, where);
     const std::string kind = line.at("kind").text();
     const auto* known = std::ranges::find(kKinds, kind);
-    if (known == std::end(kKinds)) line.at("kind").refuse("is none of train, eval, diagnose");
+    if (known == std::end(kKinds)) line.at("kind").refuse("is not one of train, eval, diagnose");
     for (const char* place : {"epoch", "step"}) line.at(place).count(kMostLinePosition);
     columns[known - kKinds].append(line);
   }

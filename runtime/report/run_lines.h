@@ -7,10 +7,10 @@
 
 namespace rewire::runtime {
 
-/// {"train": {"epoch": [0, …], "loss": [2.3, null, …]}, "eval": {…}, "diagnose": {…}}: all columns of a kind have one length,
-/// null where a line lacks the value. A file that is not there has no lines; a last line without its end is left out. UserError
-/// with file and line on another that is no object of numbers, does not tell epoch and step as whole numbers, or brings more
-/// names, or more that lines lack, than those of any run.
+/// Returns {"train": {"epoch": [0, …], "loss": [2.3, null, …]}, "eval": {…}, "diagnose": {…}}. All columns
+/// of a kind have one length, with null for a missing value. A missing file has no lines; an incomplete last
+/// line is left out. Throws UserError with file and line if another line is no object of numbers, lacks
+/// epoch and step as whole numbers, or brings more names or more missing values than any run has.
 nlohmann::ordered_json read_run_lines(const FilePlace& file);
 
 }  // namespace rewire::runtime

@@ -129,21 +129,19 @@ std::string readme_of(const ReproCase& subject, const Json& record, const std::s
   text += fmt::format("\n    {}\n\n", replay_command(subject, folder_name, copied));
   if (is_compared(subject.kind)) {
     text +=
-        "compiles module.rir, runs it, and compares each result with what the evaluator computes in double "
-        "precision.\n";
+        "compiles module.rir, runs it, and compares each result with the evaluator's in double precision.\n";
   } else {
     text += fmt::format("shows the failure again: {}\n", subject.subject);
   }
-  text += fmt::format("It is of {}.\n", subject.model);
+  text += fmt::format("It comes from {}.\n", subject.model);
   if (subject.kind == ReproKind::kernel) {
     text += subject.same_code
-                ? "\nmodule.rir is compiled to the same code as in the whole program, kernel.tile.\n"
-                : "\nmodule.rir is NOT compiled to the code that the kernel has in the whole program, "
-                  "kernel.tile.\n";
+                ? "\nmodule.rir compiles to the same code as in the whole program, kernel.tile.\n"
+                : "\nmodule.rir does NOT compile to the kernel's code in the whole program, kernel.tile.\n";
   }
   for (const Json& tensor : record["seeded"]) {
     text += fmt::format(
-        "\n{} of {}: too large to be stored; uniform numbers between {} and {} in its place, from seed {}.\n",
+        "\n{} of {}: too large to be stored; replaced by uniform numbers between {} and {} from seed {}.\n",
         tensor["name"].get<std::string>(), tensor["file"].get<std::string>(), tensor["low"].dump(),
         tensor["high"].dump(), tensor["seed"].dump());
   }
@@ -185,7 +183,7 @@ struct LoadedCase {
 ReproKind kind_from(const JsonView& record) {
   const std::string name = record.at("kind").text();
   const auto found = std::ranges::find(kKindNames, name);
-  if (found == std::end(kKindNames)) record.at("kind").refuse("is no kind of folder");
+  if (found == std::end(kKindNames)) record.at("kind").refuse("is not a kind of folder");
   return static_cast<ReproKind>(found - std::begin(kKindNames));
 }
 
@@ -197,7 +195,7 @@ std::vector<ReproPlugin> plugins_from(const JsonView& record) {
     for (const auto& [key, value] : plugin.at("values").members()) one.values.emplace_back(key, value.text());
     if (const auto copy = plugin.find("copy")) one.copy = copy->text();
     if (one.copy.find("..") != std::string::npos || one.copy.starts_with("/"))
-      plugin.at("copy").refuse("does not stand in the folder");
+      plugin.at("copy").refuse("is not a path inside the folder");
   }
   return plugins;
 }
@@ -271,7 +269,7 @@ LoadedCase load_case(const std::string& folder) {
   if (subject.module.find_function(subject.function) == nullptr)
     user_error("{}: the module has no function '{}'", path_in(folder, kModuleFile), subject.function);
   if (subject.kind == ReproKind::refusal && subject.function != "forward")
-    record.at("function").refuse("is not forward, which plugins rewrite");
+    record.at("function").refuse("is not forward, the function that plugins rewrite");
   if (has_tensors(subject.kind)) read_tensors(folder, loaded);
   return loaded;
 }
@@ -279,7 +277,7 @@ LoadedCase load_case(const std::string& folder) {
 void note_machine(const JsonView& record, std::vector<std::string>& notes) {
   const Json now = machine_json();
   for (const auto& [name, then] : record.at("machine").members()) {
-    const std::string today = now.value(name, "not there");
+    const std::string today = now.value(name, "missing");
     if (today != then.text()) notes.push_back(fmt::format("{}: {} now, {} then", name, today, then.text()));
   }
 }
@@ -314,7 +312,7 @@ void replay_compared(const std::string& folder, const LoadedCase& loaded, ReproO
   }
   for (const auto& [name, tensor] : actual) {
     if (!allowed.contains(name) || !expected.contains(name))
-      user_error("{}: it says nothing of the program's result '{}'", file, name);
+      user_error("{}: it has no entry for the program's result '{}'", file, name);
   }
   outcome.rows = rows_of(actual, expected, [&](const std::string& name, double) { return allowed.at(name); });
   outcome.milliseconds = 1e9;
@@ -401,7 +399,7 @@ std::string non_finite_in(const ir::Module& module, const std::string& function,
 void require_free(const std::string& folder) {
   std::error_code error;
   if (std::filesystem::exists(folder, error) && !std::filesystem::is_directory(folder, error))
-    user_error("repro: {} is no folder", folder);
+    user_error("repro: {} is not a folder", folder);
   if (std::filesystem::is_directory(folder, error) && !std::filesystem::is_empty(folder, error))
     user_error("repro: {} is not empty; choose another folder", folder);
 }
@@ -464,7 +462,7 @@ ReproOutcome replay_case(const std::string& folder, const std::vector<std::strin
   note_machine(JsonView(loaded.record, path_in(folder, kReproRecord)), outcome.notes);
   const bool had_code = subject.kind == ReproKind::kernel && subject.same_code;
   if (had_code && !compiles_to(subject.module, subject.code))
-    outcome.notes.push_back("it is compiled to other code now than kernel.tile says");
+    outcome.notes.push_back("it no longer compiles to the code in kernel.tile");
   switch (subject.kind) {
     case ReproKind::kernel:
     case ReproKind::program:

@@ -1,11 +1,11 @@
 // A folder that reproduces one kernel, or one failure, alone (docs/guide/repro.md):
 //
-//   README.md              what it is, of which machine and versions, and the command that runs it again
+//   README.md              its subject, machine and versions, and the command that runs it again
 //   repro.json             the same for `rewire repro FOLDER`
 //   module.rir             the ops
-//   inputs.safetensors     what the function is given; a large tensor is made from a seed in its place
+//   inputs.safetensors     the function's inputs; a seed replaces a large tensor
 //   state.safetensors      the parameters that it reads
-//   expected.safetensors   what the evaluator computes of them; large ones are evaluated again
+//   expected.safetensors   the evaluator's results; large ones are evaluated again
 //   kernel.tile, …         the text of a kernel at each stage
 #pragma once
 
@@ -21,14 +21,14 @@
 
 namespace rewire::runtime {
 
-/// What a folder shows.
+/// The subject of a folder.
 ///   kernel, program: the engine against the evaluator, result by result
 ///   non_finite: a program whose results are not finite
-///   refusal: plugins that a network is rewritten by in vain
+///   refusal: plugins that refuse to rewrite a network
 ///   compile: a program that cannot be compiled
 enum class ReproKind : std::uint8_t { kernel, program, non_finite, refusal, compile };
 
-/// A plugin as a folder names it; the library itself is not in there unless it was asked for.
+/// A plugin as a folder names it; the folder has the library itself only if that was asked for.
 struct ReproPlugin {
   std::string name, version, sha256;
   std::vector<std::pair<std::string, std::string>> values;
@@ -37,31 +37,31 @@ struct ReproPlugin {
 
 struct ReproCase {
   ReproKind kind = ReproKind::kernel;
-  std::string model;    // as the command line had it
+  std::string model;    // as on the command line
   std::string subject;  // the kernel's name, or the message of the failure
   ir::Module module;
   std::string function;
   TensorMap inputs, state;
   std::uint64_t seed = 0;
   std::string code;       // of a kernel: code_digest()
-  bool same_code = true;  // of a kernel: what is cut out becomes the same code
+  bool same_code = true;  // of a kernel: the ops cut out compile to this code
   ChoiceRecord choices;
   std::vector<ReproPlugin> plugins;
   std::map<std::string, std::string> texts;  // further files
 };
 
-/// The one command that runs a folder again. `copied`: with the plugins' libraries in it.
+/// Returns the command that runs a folder again. `copied`: the folder has the plugins' libraries.
 std::string replay_command(const ReproCase& subject, const std::string& folder, bool copied);
 
-/// Before any work: UserError where something other than an empty folder stands there.
+/// Throws UserError if anything but an empty folder exists there. Call it before any work.
 void require_free(const std::string& folder);
-/// The folder must not be there, or be empty. Tensors of more than `most_bytes` are made from a seed, as uniform numbers
-/// between the least and the largest of theirs. `libraries`: of the plugins to be copied, by their places. UserError where
-/// it cannot be written.
+/// Writes the folder, which must be missing or empty. A tensor of more than `most_bytes` is replaced by a
+/// seed for uniform numbers between its least and largest. `libraries`: the plugins' libraries to be copied,
+/// by their places. Throws UserError if the folder cannot be written.
 void write_case(const std::string& folder, ReproCase subject, std::int64_t most_bytes,
                 const std::vector<std::string>& libraries = {});
 
-/// A result of both, or a parameter after the run.
+/// A result that both give, or a parameter after the run.
 struct ReproRow {
   std::string name;
   std::int64_t elements = 0;
@@ -72,25 +72,26 @@ struct ReproRow {
 struct ReproOutcome {
   ReproKind kind = ReproKind::kernel;
   std::string subject;             // as in ReproCase
-  std::vector<ReproRow> rows;      // of kernels and programs
-  double milliseconds = 0;         // of the fastest of some runs
-  std::string message;             // of a failure, now; "": it does not fail
-  std::vector<std::string> notes;  // what is not as it was: another processor, another plugin, other code
-  /// Whether the folder shows what it shows where all is well.
+  std::vector<ReproRow> rows;      // for kernels and programs
+  double milliseconds = 0;         // the fastest of some runs
+  std::string message;             // the message of the failure now; "": it does not fail
+  std::vector<std::string> notes;  // differences: another processor, another plugin, other code
+  /// Returns true if there is no failure and all rows pass.
   bool passed() const;
 };
 
-/// Compiles and runs what is in a folder. UserError on what is none, and where a plugin is not found.
+/// Compiles and runs the content of a folder. Throws UserError if it is no such folder, or a plugin is not
+/// found.
 ReproOutcome replay_case(const std::string& folder, const std::vector<std::string>& plugin_path, bool trust);
-/// Whether something is a folder of this kind.
+/// Returns true for a folder of this kind.
 bool is_case(const std::string& folder);
 
-/// The message of the first rewrite, of those that the plugins do in any epoch, that is refused; "": none is.
+/// Returns the message of the plugins' first refused rewrite in any epoch; "" if all succeed.
 std::string refusal_of(const ir::Module& module, const std::vector<PluginHandle>& plugins,
                        std::uint64_t seed);
-/// The message of compiling a function for the CPU; "": it compiles.
+/// Returns the message of a failure to compile a function for the CPU; "" if it compiles.
 std::string compile_failure_of(const ir::Module& module, const std::string& function);
-/// What first_non_finite() says of a run; "": all is finite. `state`: of every parameter.
+/// Returns the text of first_non_finite() for a run; "" if all is finite. `state`: of every parameter.
 std::string non_finite_in(const ir::Module& module, const std::string& function, const TensorMap& inputs,
                           const TensorMap& state);
 

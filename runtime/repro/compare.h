@@ -1,4 +1,4 @@
-// A program by the engine and by the evaluator, result by result.
+// Compares a program's results on the engine and on the evaluator, one by one.
 #pragma once
 
 #include <functional>
@@ -11,23 +11,23 @@
 
 namespace rewire::runtime {
 
-/// What a run leaves: its results, and as "NAME after the run" the parameters that it updates. `state`: of every
-/// parameter.
+/// Returns the results of a run, and the parameters that it updates as "NAME after the run". `state`: of
+/// every parameter.
 TensorMap run_once(Engine& engine, const ir::Module& module, const std::string& name, const TensorMap& inputs,
                    const TensorMap& state);
-/// The same by the evaluator.
+/// Returns the same tensors from the evaluator.
 TensorMap evaluated(const ir::Module& module, const std::string& function, const TensorMap& inputs,
                     const TensorMap& state);
 
-/// Whether all elements of all of them are finite.
+/// Returns true if all elements of all tensors are finite.
 bool all_finite(const TensorMap& results);
 
-/// By the names of what is expected; `allowed` is asked for a name and its error.
+/// Returns a row for each expected name; `allowed` gets a name and its error.
 std::vector<ReproRow> rows_of(const TensorMap& actual, const TensorMap& expected,
                               const std::function<double(const std::string&, double)>& allowed);
 
-/// Engine against evaluator, whose results are `expected`, with what rounding may cost (engine_check.h): more than the
-/// fixed bound where values are narrow, or nearly cancel.
+/// Compares the engine with `expected`, the evaluator's results. The bounds allow for rounding
+/// (engine_check.h): more than the fixed bound if values are narrow, or nearly cancel.
 std::vector<ReproRow> compare_runs(const ir::Module& module, const std::string& function,
                                    const TensorMap& inputs, const TensorMap& state,
                                    const TensorMap& expected);

@@ -1,5 +1,5 @@
-// Some ops of a function as a function of their own: what they read is its arguments, what others read of them its
-// results.
+// Cuts ops out of a function as a function of their own. Its arguments are the values that they read, its
+// results the values that others read of them.
 #pragma once
 
 #include <string>
@@ -13,11 +13,12 @@ inline constexpr const char* kCutFunction = "kernel";
 
 struct Cut {
   ir::Module module;  // the function kCutFunction alone, and the parameters that it reads or updates
-  std::vector<ir::Value> inputs;  // by argument: the value of the function that it is
+  std::vector<ir::Value> inputs;  // the original value of each argument
 };
 
-/// `ops`: body indices of the module's first function. Parameters, constants and shape ops through which the ops read are
-/// cut out with them, so that the ops are compiled as they were. InternalError where what is cut out is no module.
+/// Cuts out `ops`, body indices of the module's first function. Parameters, constants and shape ops through
+/// which they read come along, so that the ops compile as before. Throws InternalError if the cut is no
+/// module.
 Cut cut_ops(const ir::Module& module, const std::vector<int>& ops);
 
 }  // namespace rewire::runtime

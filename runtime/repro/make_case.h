@@ -1,4 +1,4 @@
-// What a folder is made of: a kernel of a program, or what shows a failure.
+// The content of a folder: a kernel of a program, or the evidence of a failure.
 #pragma once
 
 #include <optional>
@@ -9,19 +9,19 @@
 
 namespace rewire::runtime {
 
-/// A kernel of a program for the CPU, by the name that dump prints, with the values that it reads in a run from `state`
-/// and `inputs`. UserError with the nearest match where there is none of this name.
+/// Returns a kernel of a program for the CPU, by its name in `rewire dump`, with the values that it reads in
+/// a run from `state` and `inputs`. Throws UserError with the nearest match if there is no such kernel.
 ReproCase kernel_case(const codegen::Compiled& compiled, const std::string& kernel, const TensorMap& inputs,
                       const TensorMap& state);
 
-/// The first kernel of a program that the engine computes otherwise than the evaluator, given what the evaluator gives it;
-/// nothing where each is right by itself.
+/// Returns the program's first kernel whose results differ from the evaluator's, given the evaluator's
+/// inputs; nothing if each is right by itself.
 std::optional<ReproCase> wrong_kernel(const codegen::Compiled& compiled, const TensorMap& inputs,
                                       const TensorMap& state);
 
-/// A digest of what identifies a kernel's machine code.
+/// Returns a digest of what identifies a kernel's machine code.
 std::string code_digest(const codegen::tile::Kernel& kernel);
-/// Whether a module whose one function is cut out is compiled to a kernel of this code.
+/// Returns true if a module with one cut-out function compiles to a kernel of this code.
 bool compiles_to(const ir::Module& cut, const std::string& digest);
 
 }  // namespace rewire::runtime

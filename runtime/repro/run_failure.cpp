@@ -49,8 +49,8 @@ void take_checkpoint(const std::string& checkpoint, const Network& network, std:
       const ir::Parameter* parameter = module.find_parameter(name);
       if (parameter == nullptr) continue;  // of another program
       if (parameter->type != tensor.type()) {
-        user_error("repro: {}: {} is {}, and {} in this network: drop what changes it", checkpoint, name,
-                   to_string(tensor.type()), to_string(parameter->type));
+        user_error("repro: {}: {} is {}, but {} in this network: remove the option that changes it",
+                   checkpoint, name, to_string(tensor.type()), to_string(parameter->type));
       }
       engine.write_state(name, tensor);
       taken.insert(name);
@@ -58,7 +58,8 @@ void take_checkpoint(const std::string& checkpoint, const Network& network, std:
   }
   for (const ir::Parameter& parameter : module.parameters) {
     if (parameter.is_weight() && !taken.contains(parameter.name))
-      user_error("repro: {} has no '{}': drop what changes the network", checkpoint, parameter.name);
+      user_error("repro: {} has no '{}': remove the option that changes the network", checkpoint,
+                 parameter.name);
   }
 }
 
@@ -67,7 +68,7 @@ void take_checkpoint(const std::string& checkpoint, const Network& network, std:
 std::optional<ReproCase> non_finite_of_run(const Network& network, const std::string& run) {
   const Recipe& recipe = network.recipe;
   if (recipe.train.accumulate != 1)
-    user_error("repro: {}: train.accumulate = {}: a step of several programs is not looked at", run,
+    user_error("repro: {}: train.accumulate = {}: steps of several programs are not supported", run,
                recipe.train.accumulate);
   const DataFeed feed(recipe, Split::train, training_face(network_source(network), recipe.objective));
   const std::vector<std::string> checkpoints = RunFolder::open(run).checkpoints();

@@ -1,4 +1,4 @@
-// A run's step that is not finite, found again from its last checkpoint.
+// Finds a run's step that is not finite again, from the run's last checkpoint.
 #pragma once
 
 #include <optional>
@@ -9,9 +9,10 @@
 
 namespace rewire::runtime {
 
-/// Trains on from the last checkpoint of the run, or from its beginning where it has none, with the batches that the run
-/// had, in the programs of the first epoch, until a step is not finite; nothing where none is within an epoch. Writes
-/// nothing in the folder. UserError on train.accumulate above 1, and on data that are missing.
+/// Trains on from the run's last checkpoint, or its beginning if there is none, with the run's own batches
+/// and the programs of its first epoch, until a step is not finite. Returns nothing if none is within an
+/// epoch. Writes nothing in the folder. Throws UserError if train.accumulate is above 1, or data are
+/// missing.
 std::optional<ReproCase> non_finite_of_run(const Network& network, const std::string& run);
 
 }  // namespace rewire::runtime

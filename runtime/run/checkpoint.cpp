@@ -52,7 +52,7 @@ TrainSums sums_from(const JsonView& json) {
   json.only({"steps", "grad_norm", "metrics"});
   for (const auto& [name, sum] : json.at("metrics").members()) {
     const std::vector<JsonView> parts = sum.items();
-    if (parts.size() != 2) sum.refuse("is no sum: [numerator, denominator]");
+    if (parts.size() != 2) sum.refuse("is not a sum: [numerator, denominator]");
     sums.metrics.emplace(name, MetricSum{number_or_nan(parts[0]), parts[1].number()});
   }
   return sums;
@@ -70,7 +70,7 @@ Json to_json(const StepSizes& sizes, std::int64_t step) {
 StepSizes sizes_from(const JsonView& json, std::int64_t step) {
   json.only({"batch", "accumulate", "draws", "change"});
   StepSizes sizes{json.at("batch").count(kMostBatch), json.at("accumulate").count(kMostBatch)};
-  if (sizes.batch == 0 || sizes.accumulate == 0) json.refuse("has no samples a step");
+  if (sizes.batch == 0 || sizes.accumulate == 0) json.refuse("has no samples per step");
   if (step > kMostSteps / sizes.accumulate) json.at("accumulate").refuse("is too large for its steps");
   sizes.first_draw = json.at("draws").count(kMostSteps) - step * sizes.accumulate;
   if (const auto change = json.find("change")) {
@@ -176,9 +176,9 @@ RunProgress progress_from(const JsonView& json) {
     best->only({"metric", "value", "checkpoint", "waited"});
     progress.best = {best->at("metric").text(), best->at("value").number(), best->at("checkpoint").text(),
                      best->at("waited").count(kMostSteps)};
-    if (!is_metric_name(progress.best->metric)) best->at("metric").refuse("is no name of a metric");
+    if (!is_metric_name(progress.best->metric)) best->at("metric").refuse("is not the name of a metric");
     if (!RunFolder::is_checkpoint_name(progress.best->checkpoint))
-      best->at("checkpoint").refuse("is no name of a checkpoint");
+      best->at("checkpoint").refuse("is not the name of a checkpoint");
   }
   progress.choices = record_from_json(json.at("choices"));
   return progress;
@@ -195,16 +195,16 @@ ProgressFile parse_progress(const std::string& folder, const std::string& file) 
   const Json document = parse_json(text, file);
   const JsonView json(document, file);
   const std::int64_t format = json.at("format").count();
-  if (format > kFormat) throw OtherFormat(fmt::format("{} is of a newer Rewire than this one", file));
+  if (format > kFormat) throw OtherFormat(fmt::format("{} is from a newer Rewire than this one", file));
   if (format < kFormat) {
-    throw OtherFormat(fmt::format(
-        "{} is of an earlier Rewire (format {}, not {}): its run cannot be gone on with; its weights are in "
-        "{}/{}, for --weights and train.weights",
-        file, format, kFormat, folder, kWeightsFile));
+    throw OtherFormat(
+        fmt::format("{} is from an earlier Rewire (format {}, not {}): its run cannot be resumed; use its "
+                    "weights {}/{} with --weights or train.weights",
+                    file, format, kFormat, folder, kWeightsFile));
   }
   ProgressFile content;
   if (json.at(kChecksum).text() != checksum(document) || text != text_of(document))
-    json.refuse("is not what was written");
+    json.refuse("has changed since it was written");
   for (const auto& [name, digest] : json.at("files").members()) content.files.emplace(name, digest.text());
   json.only({"format",
              "rewire",
@@ -234,7 +234,7 @@ ProgressFile parse_progress(const std::string& folder, const std::string& file) 
   content.plugins = builds_from_json(json.at("plugins"));
   const TrainPosition& at = content.progress.position;
   const std::string name = RunFolder::checkpoint_name(at.epoch, at.step);
-  if (fs::path(folder).filename() != name) json.refuse(fmt::format("is of the checkpoint {}", name));
+  if (fs::path(folder).filename() != name) json.refuse(fmt::format("belongs to the checkpoint {}", name));
   return content;
 }
 
@@ -260,7 +260,7 @@ std::vector<std::byte> read_sound(const std::string& folder, std::string_view na
     std::vector<std::byte> bytes = read_file(RunFolder::place_in(folder, name));
     const auto known = digests.find(name);
     if (known == digests.end() || known->second != codegen::digest_hex(bytes))
-      user_error("{} is not what was written with {}", file, kProgressFile);
+      user_error("{} does not match its digest in {}", file, kProgressFile);
     return bytes;
   });
 }
@@ -280,12 +280,12 @@ void check_plugins(const std::string& folder, const std::vector<PluginBuild>& th
   const std::string file = fmt::format("{}/{}", folder, kProgressFile);
   if (names(then) != names(now)) {
     write_log(LogLevel::warning,
-              fmt::format("{}: the plugins were {}, now {}: the run goes on as another one", file,
-                          names(then), names(now)));
+              fmt::format("{}: the plugins were {} and are now {}: the run continues as a different one",
+                          file, names(then), names(now)));
   } else if (sums(then) != sums(now)) {
     write_log(LogLevel::warning,
-              fmt::format("{}: written with another build of the plugins ({}): the run may not be the same",
-                          file, names(now)));
+              fmt::format("{}: written with another build of the plugins ({}): results may differ", file,
+                          names(now)));
   }
 }
 
@@ -308,8 +308,8 @@ void settle_late_counters(const std::string& file, TensorMap& rest, const std::v
   if (!missing.empty()) {
     const HostTensor& taken = largest == nullptr ? of_run : *largest;
     write_log(LogLevel::warning,
-              fmt::format("{} lacks '{}': weights that a later epoch switches on go on from {} updates", file,
-                          missing.front(), updates(taken)));
+              fmt::format("{} lacks '{}': weights that a later epoch switches on continue from {} updates",
+                          file, missing.front(), updates(taken)));
     for (const std::string& name : missing) state.emplace(name, taken.clone());
   }
   const ir::TensorType type = of_run.type();
@@ -326,7 +326,7 @@ void take_averages(SafetensorsFile content, const std::string& file, const ir::M
     if (found == content.tensors.end())
       continue;  // of a plugin that the run had not: it begins with its weight
     if (found->second.type() != parameter.type) {
-      user_error("{}: '{}' is {}; the network's is {}", file, parameter.average_of,
+      user_error("{}: '{}' is {}, but the network's is {}", file, parameter.average_of,
                  to_string(found->second.type()), to_string(parameter.type));
     }
     state.emplace(parameter.name, std::move(found->second));
@@ -337,7 +337,7 @@ void take_averages(SafetensorsFile content, const std::string& file, const ir::M
 void take_tensors(SafetensorsFile content, const std::string& file, const ir::Module& module, bool weights,
                   TensorMap& state) {
   const std::string_view cause =
-      weights ? "the network is not the one that was trained" : "the optimizer is not that of the run";
+      weights ? "the network is not the one that was trained" : "the optimizer is not the run's";
   std::vector<std::string> counters;
   for (const ir::Parameter& parameter : module.parameters) {
     if (parameter.is_weight() != weights || !parameter.average_of.empty()) continue;
@@ -354,16 +354,15 @@ void take_tensors(SafetensorsFile content, const std::string& file, const ir::Mo
       user_error("{} lacks '{}' {}: {}", file, parameter.name, to_string(parameter.type), cause);
     }
     if (found->second.type() != parameter.type) {
-      user_error("{}: '{}' is {}; the network's is {}", file, parameter.name, to_string(found->second.type()),
-                 to_string(parameter.type));
+      user_error("{}: '{}' is {}, but the network's is {}", file, parameter.name,
+                 to_string(found->second.type()), to_string(parameter.type));
     }
     state.insert(content.tensors.extract(found));
   }
   if (!weights) settle_late_counters(file, content.tensors, counters, state);
   if (!content.tensors.empty()) {
     const auto& [name, tensor] = *content.tensors.begin();
-    user_error("{}: the run as it is asked for has no '{}' {}: {}", file, name, to_string(tensor.type()),
-               cause);
+    user_error("{}: the requested run has no '{}' {}: {}", file, name, to_string(tensor.type()), cause);
   }
 }
 
@@ -461,7 +460,7 @@ Checkpoint read_checkpoint(const std::string& folder, const ir::Module& module,
   } else if (takes_averages) {
     write_log(
         LogLevel::warning,
-        fmt::format("{}: the run kept no averages until here: those of train.ema begin with its weights",
+        fmt::format("{}: the run has kept no averages so far: those of train.ema begin with its weights",
                     folder));
   }
   begin_averages(module, checkpoint.state);
@@ -471,7 +470,7 @@ Checkpoint read_checkpoint(const std::string& folder, const ir::Module& module,
   const auto counter = [&](const char* name) { return checkpoint.state.at(name).as<std::int64_t>().front(); };
   if (counter("train.step") != at.step || counter("optimizer.step") < 0 ||
       counter("optimizer.step") > at.step) {
-    throw DamagedCheckpoint(fmt::format("{}/{} counts {} steps and {} updates, {} {} steps", folder,
+    throw DamagedCheckpoint(fmt::format("{}/{} counts {} steps and {} updates, but {} {} steps", folder,
                                         kStateFile, counter("train.step"), counter("optimizer.step"),
                                         kProgressFile, at.step));
   }
@@ -530,13 +529,13 @@ std::string way_around_damage(const std::vector<std::string>& checkpoints) {
       const Digests files = read_progress_file(checkpoints[i]).files;
       for (const std::string_view name : {kWeightsFile, kStateFile}) read_sound(checkpoints[i], name, files);
       if (files.contains(kAveragesFile)) read_sound(checkpoints[i], kAveragesFile, files);
-      return fmt::format("{} before it is sound: move {} away to go on from there", checkpoints[i],
+      return fmt::format("{} before it is intact: move {} away to resume from there", checkpoints[i],
                          checkpoints.back());
     } catch (const DamagedCheckpoint&) {
       // Neither is this one.
     }
   }
-  return "no checkpoint before it is sound: train again";
+  return "no checkpoint before it is intact: train again";
 }
 
 }  // namespace rewire::runtime

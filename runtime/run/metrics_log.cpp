@@ -41,7 +41,7 @@ nlohmann::ordered_json diagnose_line(const TrainPosition& position, const Metric
 }
 
 MetricsLog::MetricsLog(const FilePlace& place, std::int64_t bytes)
-    : file_(place, bytes, "a run's metrics stand in one") {}
+    : file_(place, bytes, "the run's metrics go there") {}
 
 void MetricsLog::append(const nlohmann::ordered_json& line) {
   file_.append(line.dump() + "\n");

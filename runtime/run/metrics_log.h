@@ -1,14 +1,14 @@
-// metrics.jsonl: one JSON object a line, appended while the run goes on.
+// metrics.jsonl: one JSON object per line, appended during the run.
 //
 //   {"kind":"train","epoch":0,"step":50,"loss":…,…,"grad_norm":…,"lr":…,"samples_per_s":…}
 //   {"kind":"eval","epoch":0,"step":937,"loss":…,…,"samples":10000,"seconds":…}
 //   {"kind":"diagnose","epoch":0,"step":50,"diagnose.blocks.0.attn.cosine":…,…}
 //
-// Epochs count from 0, steps from 1. Behind the loss stand the objective's other metrics; those and grad_norm
-// of a training line are means over the steps since the line before, parts of a whole as fractions. Where
-// plugins add to the loss, "plain_loss" is the loss without that; what they report is
-// "report.<join>.<plugin>.<name>", null where such a mean is not finite; in a diagnose line ([diagnose]) too, beside
-// what programs/diagnose.h tells.
+// Epochs count from 0, steps from 1. The objective's other metrics follow the loss. In a training line,
+// these and grad_norm are means over the steps since the line before; shares are fractions. If plugins add
+// to the loss, "plain_loss" is the loss without that. Plugins' reports are "report.<join>.<plugin>.<name>",
+// null if such a mean is not finite. A diagnose line ([diagnose]) has them too, beside the results of
+// programs/diagnose.h.
 #pragma once
 
 #include <cstdint>
@@ -27,13 +27,13 @@ nlohmann::ordered_json diagnose_line(const TrainPosition& position, const Metric
 
 class MetricsLog {
  public:
-  /// Keeps the first `bytes` of a file that is there and goes on behind them. UserError if it cannot be
+  /// Keeps the first `bytes` of an existing file and appends after them. Throws UserError if it cannot be
   /// written, or is shorter.
   MetricsLog(const FilePlace& place, std::int64_t bytes);
 
-  /// Whole, at once. UserError if there is no room.
+  /// Appends the whole line at once. Throws UserError if there is no room.
   void append(const nlohmann::ordered_json& line);
-  /// All lines are on disk when it returns; their size in bytes.
+  /// Syncs all lines to disk and returns the size in bytes.
   std::int64_t sync() { return file_.sync(); }
 
  private:

@@ -106,7 +106,8 @@ std::vector<std::string> mixed_data(const std::vector<std::string>& folders) {
                                 first_of(competing)));
   }
   if (!silent.empty())
-    lines.push_back(fmt::format("no sound checkpoint says which data they have seen: {}", first_of(silent)));
+    lines.push_back(
+        fmt::format("no intact checkpoint records which data they have seen: {}", first_of(silent)));
   return lines;
 }
 

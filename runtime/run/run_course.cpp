@@ -77,9 +77,8 @@ std::string describe_change(const RunCourse& course, const TrainPosition& at, co
   };
   const std::int64_t dropped = course.dropped(at.epoch);
   return fmt::format(
-      "a step takes {} samples instead of {}: epoch {} goes on after its sample {}, {} of its samples {} "
-      "left over at "
-      "its end; the schedule goes on from {:.1f} % of the run, which ends with step {}",
+      "a step takes {} samples instead of {}: epoch {} continues after its sample {}, {} of its samples {} "
+      "left over at its end; the schedule continues from {:.1f} % of the run, which ends with step {}",
       step(now), step(before), at.epoch + 1, at.samples, dropped, dropped == 1 ? "is" : "are",
       100 * course.epochs_done(at.step) /
           (static_cast<double>(course.timeline().total_steps) / course.timeline().steps_per_epoch),

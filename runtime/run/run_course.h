@@ -1,8 +1,9 @@
-// How the samples of a run's epochs become steps: from a place in it, where the batch may have changed, to its end.
+// Divides the samples of a run's epochs into steps, from a position in it, where the batch may have changed,
+// to its end.
 //
-// No sample is seen twice in an epoch. What is left over at the end of one, fewer samples than a step takes, is dropped.
-// Where the samples of a step change inside a run, its schedule goes on from the share that is done, and grows evenly with
-// the steps to the run's end.
+// No sample is seen twice in an epoch. Samples left over at the end of an epoch, fewer than a step takes,
+// are dropped. If the samples per step change inside a run, its schedule goes on from the share that is
+// done, and grows evenly with the steps to the run's end.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +15,26 @@
 
 namespace rewire::runtime {
 
-/// A place in a run. step_in_epoch may be all steps of an epoch: then its evaluation is still to come.
+/// A position in a run. If step_in_epoch is all steps of an epoch, its evaluation is still to come.
 struct TrainPosition {
   std::int64_t epoch = 0;
   std::int64_t step_in_epoch = 0;
   std::int64_t step = 0;     // optimizer steps done
-  std::int64_t batches = 0;  // of this epoch, micro-batches
-  std::int64_t samples = 0;  // of this epoch
+  std::int64_t batches = 0;  // micro-batches of this epoch
+  std::int64_t samples = 0;  // samples of this epoch
   bool operator==(const TrainPosition&) const = default;
 };
 
-/// The last epoch that was trained in, whole or in part.
+/// Returns the last epoch that was trained in, whole or in part.
 inline std::int64_t last_epoch(const TrainPosition& at) {
   return at.step_in_epoch > 0 || at.epoch == 0 ? at.epoch : at.epoch - 1;
 }
 
-/// What a step takes, and what it took before.
+/// The sizes of a step, and the last change of them.
 struct StepSizes {
   std::int64_t batch = 0, accumulate = 1;  // 0: no step has been done
-  /// The last step at which batch * accumulate, or the data, became another, and the epochs of the schedule done there.
+  /// The last step at which batch * accumulate, or the data, changed, and the epochs of the schedule done
+  /// there.
   struct Change {
     std::int64_t step = 0;
     double epochs = 0;
@@ -47,21 +49,21 @@ struct StepSizes {
 
 class RunCourse {
  public:
-  /// `samples`: of an epoch. UserError where an epoch has not enough for a step.
+  /// `samples`: of an epoch. Throws UserError if an epoch has too few for a step.
   RunCourse(const Recipe& recipe, std::int64_t samples, const TrainPosition& at, const StepSizes& sizes);
 
-  /// Of an epoch that begins with these batches.
+  /// The steps of a whole epoch with these batches.
   std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
-  /// Of an epoch from `at.epoch` on.
+  /// Returns the steps of an epoch from `at.epoch` on.
   std::int64_t steps_of(std::int64_t epoch) const;
-  /// Of the whole run: train.epochs, or train.max_steps if that is less.
+  /// Returns the steps of the whole run: train.epochs, or train.max_steps if that is less.
   std::int64_t total_steps() const;
-  /// The epochs that these fall into.
+  /// Returns the number of epochs that these steps begin.
   std::int64_t epochs_begun() const;
-  /// Samples that are left over at the end of an epoch.
+  /// Returns the samples left over at the end of an epoch.
   std::int64_t dropped(std::int64_t epoch) const;
   const programs::Timeline& timeline() const { return timeline_; }
-  /// Epochs of the schedule that are done.
+  /// Returns the epochs of the schedule that are done.
   double epochs_done(std::int64_t step) const {
     return timeline_.scheduled(step) / timeline_.steps_per_epoch;
   }
@@ -75,12 +77,12 @@ class RunCourse {
   programs::Timeline timeline_;
 };
 
-/// The sizes that the recipe has from here on, of a run that came to `at` with those of `before`, and
-/// `epochs_done` of its schedule. `other_data`: its samples are others, too.
+/// Returns the recipe's sizes from here on, for a run that reached `at` with sizes `before` and
+/// `epochs_done` of its schedule. `other_data`: its samples have changed too.
 StepSizes changed_sizes(const Recipe& recipe, const TrainPosition& at, const StepSizes& before,
                         double epochs_done, bool other_data);
 
-/// What becomes of a run whose batches are others than before, in one line.
+/// Describes in one line how a run continues with changed batches.
 std::string describe_change(const RunCourse& course, const TrainPosition& at, const StepSizes& before,
                             const StepSizes& now);
 

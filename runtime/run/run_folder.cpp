@@ -83,10 +83,10 @@ void check_out(const std::string& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (fs::exists(status) && !fs::is_directory(status))
-    user_error("{} is no folder: choose another --out", path);
+    user_error("{} is not a folder: choose another --out", path);
   if (fs::is_directory(status) && !fs::is_empty(path, error)) {
     user_error("{} is not empty: choose another --out{}", path,
-               fs::exists(fs::path(path) / "recipe.toml") ? ", or go on with --resume " + path : "");
+               fs::exists(fs::path(path) / "recipe.toml") ? ", or continue with --resume " + path : "");
   }
 }
 
@@ -129,7 +129,8 @@ void check_facts(const JsonView& facts) {
     if (!texts) continue;
     for (const auto& [name, text] : texts->members()) {
       text.text();
-      if (key == std::string_view("kernels") && !is_kernel_name(name)) text.refuse("is no name of a kernel");
+      if (key == std::string_view("kernels") && !is_kernel_name(name))
+        text.refuse("is not the name of a kernel");
     }
   }
 }
@@ -240,10 +241,10 @@ std::string RunFolder::name_of(const std::string& path) {
 RunFolder RunFolder::open(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error))
-    user_error("{} is no folder; a run is the folder that `rewire train` made", path);
+    user_error("{} is not a folder; give the folder of a run of `rewire train`", path);
   RunFolder folder(path);
   if (!is_file(folder.place("recipe.toml")))
-    user_error("{} has no recipe.toml: it is no run of `rewire train`", path);
+    user_error("{} has no recipe.toml: it is not a run of `rewire train`", path);
   return folder;
 }
 
@@ -259,7 +260,7 @@ void RunFolder::claim() {
   try {
     require_writable(place(kMetrics));
   } catch (const UserError& refusal) {
-    user_error("{}: make {} writable, or go on in a copy of it", refusal.what(), path_);
+    user_error("{}: make {} writable, or continue in a copy of it", refusal.what(), path_);
   }
   lock();
   prepare();
@@ -278,8 +279,7 @@ void RunFolder::lock() {
 
 void RunFolder::require_held() const {
   if (!stands_at(lock_, path_))
-    user_error("{} was removed, or another folder put in its place, while the run wrote to it: it ends here",
-               path_);
+    user_error("{} was removed or replaced while the run wrote to it: the run ends here", path_);
 }
 
 void RunFolder::prepare() const {
@@ -386,8 +386,8 @@ void require_agreed(const RunFolder& folder, const std::vector<KernelOverride>& 
     if (trust) remember_trusted(sha256, file);
     if (trust || is_trusted(sha256)) continue;
     user_error(
-        "{} stands in place of a kernel, and you have not agreed to run it (SHA-256 {}): add --trust if you "
-        "know whose code it is",
+        "{} replaces a kernel, and you have not agreed to run it (SHA-256 {}): add --trust if you know whose "
+        "code it is",
         file, sha256);
   }
 }
@@ -401,7 +401,7 @@ std::vector<KernelOverride> recorded_kernels(const RunFolder& folder) {
     const FilePlace file = folder.place(kernel_file(name));
     kernels.push_back(read_kernel_override(name, file));
     if (hash != codegen::hash_text(kernels.back().text))
-      user_error("{} is not the kernel that the run began with: {} has another hash of it", file.path(),
+      user_error("{} is not the kernel that the run began with: {} has another hash for it", file.path(),
                  record.path());
   }
   return kernels;
@@ -425,11 +425,9 @@ void record_choices(const RunFolder& folder, const std::string& engine, const Ch
   last.erase("from_step");
   last.erase("choices");
   if (last == current) return write(*recorded);
-  write_log(LogLevel::warning,
-            fmt::format(
-                "{} names another engine, target, library or environment than this one: the run goes on, but "
-                "not to the same bits",
-                file.path()));
+  write_log(LogLevel::warning, fmt::format("{} records a different engine, target, library or environment: "
+                                           "the run continues, but not to the same bits",
+                                           file.path()));
   nlohmann::ordered_json later = current;
   later["from_step"] = step;
   (*recorded)["later"].push_back(std::move(later));

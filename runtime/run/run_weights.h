@@ -1,4 +1,4 @@
-// The weights of a run folder: of its last checkpoint, of one that is named, or of the end.
+// The weights of a run folder: of its last checkpoint, of a named one, or of its end.
 #pragma once
 
 #include <optional>
@@ -14,19 +14,19 @@ namespace rewire::runtime {
 
 struct RunWeights {
   std::string file;                             // for messages
-  std::optional<CheckpointWeights> checkpoint;  // nothing: of a run without checkpoints, the file of its end
-  std::string run = "";  // the folder that the file of its end is in; "": the user named `file`
+  std::optional<CheckpointWeights> checkpoint;  // nothing: a run without checkpoints, the file of its end
+  std::string run = "";  // the folder of that file of its end; "": the user named `file`
   std::optional<SafetensorsFile> content = {};  // of `file`, once it has been read
 };
 
-/// What the file says of itself; reads it where that has not been done.
+/// Returns the file's metadata, and reads the file if that has not been done.
 const std::map<std::string, std::string>& metadata_of(RunWeights& weights);
 
-/// `checkpoint`: best, last or a checkpoint's name; "": the last. Errors as of read_last_weights() and
-/// read_named_weights().
+/// Finds the weights. `checkpoint`: best, last or a checkpoint's name; "": the last. Errors as for
+/// read_last_weights() and read_named_weights().
 RunWeights find_run_weights(const RunFolder& run, const std::string& checkpoint, WeightsOf which);
 
-/// The weights that `module` has, which it must have all of; takes what was read.
+/// Returns the weights of `module`, all of which must be there, and consumes what was read.
 TensorMap read_run_weights(const ir::Module& module, RunWeights& weights, const WeightsFit& how = {});
 
 }  // namespace rewire::runtime

@@ -18,15 +18,15 @@ TrainedNetwork find_trained(const TrainedRequest& request, Untrained untrained) 
   const bool is_run = std::filesystem::is_directory(model);
   if (request.averages || !request.checkpoint.empty()) {
     const char* option = request.averages ? "--ema" : "--checkpoint";
-    if (!is_run) user_error("{} chooses among the weights of a run, and {} is none", option, model);
+    if (!is_run) user_error("{} chooses among the weights of a run, but {} is not a run", option, model);
     if (!request.weights.empty())
-      user_error("{} chooses among the weights of the run: drop it, or --weights {}", option,
+      user_error("{} chooses among the weights of the run: remove it, or --weights {}", option,
                  request.weights);
   }
   TrainedNetwork trained{{}, {request.weights, std::nullopt}, 0, std::nullopt};
   if (!is_run) {
     if (request.weights.empty() && untrained == Untrained::refused)
-      user_error("{} is no run folder: say which weights with --weights FILE", model);
+      user_error("{} is not a run's folder: give its weights with --weights FILE", model);
     trained.network = resolve_network(request.network);
     return trained;
   }

@@ -1,4 +1,4 @@
-// A table of text, its head first, for people: aligned for a terminal, as Markdown, as LaTeX.
+// A table of text with a head, for people: aligned for a terminal, as Markdown, as LaTeX.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ using CellTable = std::vector<std::vector<Cell>>;
 
 std::string aligned_text(const CellTable& table);
 std::string markdown_text(const CellTable& table);
-/// A tabular environment that needs no package.
+/// Returns a tabular environment that needs no package.
 std::string latex_text(const CellTable& table);
 
 }  // namespace rewire::runtime

@@ -1,5 +1,4 @@
-// One run of this program as a process of its own: its peak memory is its own, and what ends it ends no
-// other.
+// Runs this program as a separate process, which has its own peak memory and cannot end this one.
 #pragma once
 
 #include <functional>
@@ -15,9 +14,9 @@ struct ChildOutcome {
   std::string complaint;  // the last line of stderr that begins with "rewire: ", without that
 };
 
-/// Runs this program's own file with `arguments` and waits. A signal that `stop_signal` reports is passed on,
-/// once: a terminal's Ctrl-C reaches the child by this way only. `on_text` gets stderr by whole lines as they
-/// come. Should this process die, the child is told to stop. UserError if no process can be made.
+/// Runs this program's own file with `arguments` and waits. A signal that `stop_signal` reports is passed on
+/// once: a terminal's Ctrl-C reaches the child only in this way. `on_text` gets whole lines of stderr as
+/// they come. If this process dies, the child is asked to stop. Throws UserError if no process can be made.
 ChildOutcome run_child(const std::vector<std::string>& arguments, const std::function<int()>& stop_signal,
                        const std::function<void(std::string_view)>& on_text);
 

@@ -75,7 +75,7 @@ std::optional<RunRecord> read_record(const FilePlace& file) {
     if (record.status == RunRecord::Status::finished) read_numbers(record, view, false);
     return record;
   } catch (const UserError& fault) {
-    user_error("{} is no record of a run ({}): remove it to train that run again", file.path(),
+    user_error("{} is not a record of a run ({}): remove it to train that run again", file.path(),
                printable(fault.what()));
   }
 }
@@ -98,7 +98,7 @@ void read_train_output(RunRecord& record, const std::string& text) {
     const Json json = parse_json(text, "it");
     read_numbers(record, JsonView(json, "it"), true);
   } catch (const UserError&) {
-    user_error("the run ended well and printed no result: '{}'", printable(text));
+    user_error("the run succeeded but printed no result: '{}'", printable(text));
   }
 }
 

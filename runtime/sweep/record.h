@@ -1,4 +1,4 @@
-// What a sweep knows of one of its runs, kept as a small JSON file so that a later call need not ask again.
+// The record of one run of a sweep, in a small JSON file so that a later call need not ask again.
 #pragma once
 
 #include <optional>
@@ -12,22 +12,22 @@
 namespace rewire::runtime {
 
 struct RunRecord {
-  std::string recipe;  // the resolved recipe as TOML: what the run is
-  /// In their order; a record of before they were kept: nothing.
+  std::string recipe;  // the resolved recipe as TOML, which identifies the run
+  /// In their order; nothing in a record from before they were kept.
   std::optional<std::vector<PluginBuild>> plugins;
   enum class Status { begun, finished, failed } status = Status::begun;
-  std::string error;        // of a failed run
-  double wall_seconds = 0;  // of all processes that worked on it, compiling and evaluations included
-  // Of a finished run; `metrics` are those of its last evaluation but the loss, parts of a whole as
-  // fractions.
+  std::string error;        // a failed run's message
+  double wall_seconds = 0;  // over all processes that worked on it, compiling and evaluations included
+  // For a finished run. `metrics`: its last evaluation without the loss, shares as fractions.
   MetricValues metrics;
   double test_loss = 0, train_loss = 0, samples_per_s = 0, train_seconds = 0, peak_mb = 0;
 };
 
-/// Nothing if there is no file. UserError if it is no record.
+/// Returns nothing if there is no file. Throws UserError if it is no record.
 std::optional<RunRecord> read_record(const FilePlace& file);
 void write_record(const FilePlace& file, const RunRecord& record);
-/// Fills in what `rewire train --json` printed at the end of a complete run. UserError if it is not that.
+/// Adds the output of `rewire train --json` at the end of a complete run. Throws UserError if it is not
+/// that.
 void read_train_output(RunRecord& record, const std::string& json);
 
 }  // namespace rewire::runtime

@@ -33,7 +33,7 @@ class Lock {
     if (descriptor_ < 0) user_error("cannot open {}: {}", folder, std::generic_category().message(errno));
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
       ::close(descriptor_);
-      user_error("another sweep is at work in {}", folder);
+      user_error("another sweep is running in {}", folder);
     }
   }
   ~Lock() { ::close(descriptor_); }
@@ -122,15 +122,16 @@ class Runner {
     if (!fs::exists(record_of(run.former_name), error)) return;
     if (fs::exists(record_of(run.name), error)) {
       user_error(
-          "{} holds this run twice, as {} and as {}, its name of before: remove one of the two, with its "
+          "{} holds this run twice, as {} and under its former name {}: remove one of the two, with its "
           "folder in runs",
           folder_, record_of(run.name), record_of(run.former_name));
     }
     // The record last: until then a later call finds it, and does this again.
     move_if_there(run_of(run.former_name), run_of(run.name));
     move_if_there(record_of(run.former_name), record_of(run.name));
-    write_log(LogLevel::info, fmt::format("{} was {}: numbers are spelled with as few digits as they need",
-                                          run_of(run.name), run.former_name));
+    write_log(LogLevel::info,
+              fmt::format("{} was {}: numbers are now written with as few digits as they need",
+                          run_of(run.name), run.former_name));
   }
 
   void read_records() {

@@ -73,7 +73,8 @@ class SweepReader {
                    did_you_mean(key.str(), {"recipe", "seeds", "plugins", "settings"}));
       }
     }
-    if (sweep_.recipe.text.empty()) user_error("{}: it names no recipe: recipe = \"FILE.toml\"", file_name_);
+    if (sweep_.recipe.text.empty())
+      user_error("{}: it names no recipe: add recipe = \"FILE.toml\"", file_name_);
     if (sweep_.plugins.empty()) sweep_.plugins.push_back({{}, "", std::string(file_name_)});
     check_size();
   }
@@ -83,7 +84,8 @@ class SweepReader {
     constexpr double kMost = 10000;
     double runs = static_cast<double>(sweep_.plugins.size() * std::max<std::size_t>(sweep_.seeds.size(), 1));
     for (const SweepAxis& axis : sweep_.axes) runs *= static_cast<double>(axis.settings.size());
-    if (runs > kMost) user_error("{}: {} runs are too many: a sweep may have {}", file_name_, runs, kMost);
+    if (runs > kMost)
+      user_error("{}: {} runs are too many: a sweep may have at most {}", file_name_, runs, kMost);
   }
 
   void read_recipe(const toml::node& node, const std::string& place) {
@@ -103,7 +105,7 @@ class SweepReader {
       const std::int64_t seed = element.ref<std::int64_t>();
       apply_setting(checked, fmt::format("seed={}", seed), line);
       if (std::ranges::find(sweep_.seeds, seed) != sweep_.seeds.end())
-        user_error("{}: seed {} stands twice", line, seed);
+        user_error("{}: seed {} appears twice", line, seed);
       sweep_.seeds.push_back(seed);
     }
   }
@@ -128,7 +130,7 @@ class SweepReader {
       for (const std::string& flag : plugins.flags)
         plugins.label += (plugins.label.empty() ? "" : " + ") + without_folder(flag);
       if (std::ranges::find(sweep_.plugins, plugins.flags, &SweepPlugins::flags) != sweep_.plugins.end())
-        user_error("{}: '{}' stands twice", plugins.place, printable(plugins.label));
+        user_error("{}: '{}' appears twice", plugins.place, printable(plugins.label));
       sweep_.plugins.push_back(std::move(plugins));
     }
   }
@@ -183,7 +185,7 @@ class SweepReader {
     Recipe checked;
     apply_setting(checked, setting, place);
     if (std::ranges::find(axis.settings, setting, &SweepSetting::text) != axis.settings.end())
-      user_error("{}: {} stands twice", place, printable(setting));
+      user_error("{}: {} appears twice", place, printable(setting));
     axis.settings.push_back(
         {setting, fmt::format("{}={}", axis.key, setting_value(value, Digits::all)), place});
   }

@@ -1,5 +1,6 @@
 // clang-format off
-// A sweep: one recipe, and every combination of plugins, settings and seeds to train it with. Read from TOML:
+// A sweep: one recipe, and every combination of plugins, settings and seeds to train it with. Read from
+// TOML:
 //
 //   recipe = "../recipes/mine.toml"            # from the sweep's folder; or a name of the zoo
 //   seeds = [0, 1, 2]
@@ -8,7 +9,7 @@
 //   train.epochs = 2
 //   optimizer.lr = [1e-3, 3e-4]
 //
-// What is left out of plugins or seeds is the recipe's own.
+// Without plugins or seeds, the recipe's own are used.
 // clang-format on
 #pragma once
 
@@ -20,7 +21,7 @@
 
 namespace rewire::runtime {
 
-/// One text of the file, and where it stands: "sweep.toml:3".
+/// A text of the file, and its place: "sweep.toml:3".
 struct Placed {
   std::string text, place;
 };
@@ -32,8 +33,8 @@ struct SweepPlugins {
   std::string place;
 };
 
-/// "train.epochs=2", and where it stands. `former`: as a Rewire spelled it that wrote every number with 17
-/// digits, "optimizer.lr=0.0030000000000000001".
+/// "train.epochs=2", and its place. `former`: the spelling of an earlier Rewire that wrote every number with
+/// 17 digits, "optimizer.lr=0.0030000000000000001".
 struct SweepSetting {
   std::string text, former, place;
 };
@@ -51,23 +52,23 @@ struct Sweep {
   std::vector<std::int64_t> seeds;  // empty: the recipe's
 };
 
-/// UserError with the line: an unknown key (and the nearest), a wrong type, a setting that is no recipe's,
-/// text that is no plugin spec, anything that stands twice.
+/// Reads a sweep. Throws UserError with the line: an unknown key (and the nearest), a wrong type, a setting
+/// that no recipe has, text that is no plugin spec, anything repeated.
 Sweep parse_sweep(std::string_view text, std::string_view file_name);
 Sweep read_sweep(const std::string& path);
 
-/// One run. Runs of one row differ in the seed alone.
+/// One run. Runs of one row differ only in the seed.
 struct SweepRun {
-  std::string name;                   // of its folder: "gain-factor=0.5-lr=0.001-s0", no two alike
-  std::string former_name;            // of its folder in a sweep of before numbers were spelled shortest
+  std::string name;                   // name of its folder: "gain-factor=0.5-lr=0.001-s0", no two alike
+  std::string former_name;            // the folder's name in sweeps before numbers were spelled shortest
   std::size_t row = 0;                // counted over plugins and settings
-  const SweepPlugins* plugins;        // of the sweep, which must outlive it
+  const SweepPlugins* plugins;        // in the sweep, which must outlive it
   std::vector<std::string> settings;  // for --set, with the seed
   std::vector<std::string> varied;    // "optimizer.lr=0.001": those whose axis has several values
   std::optional<std::int64_t> seed;   // nothing: the recipe's
 };
 
-/// Seed by seed within a row, so that a row is complete early.
+/// Returns the runs, seed by seed within a row, so that a row is complete early.
 std::vector<SweepRun> sweep_runs(const Sweep& sweep);
 
 }  // namespace rewire::runtime

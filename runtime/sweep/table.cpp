@@ -148,7 +148,7 @@ std::string differences_title(const std::vector<SweepRow>& rows, const char* mar
   const bool has_interval = std::ranges::any_of(rows, [](const SweepRow& row) {
     return std::ranges::any_of(row.differences, [](const auto& one) { return one.second.pairs > 1; });
   });
-  if (!has_interval) return "Differences of one seed: whether more than chance is in them takes more seeds.";
+  if (!has_interval) return "Differences for one seed: more seeds are needed to tell them from chance.";
   return fmt::format("Paired differences over seeds, mean [95 % interval]; {}: the interval excludes 0.",
                      mark);
 }

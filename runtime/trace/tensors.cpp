@@ -84,9 +84,9 @@ std::vector<TracedTensor> select_tensors(const std::vector<TracedTensor>& all,
     if (std::ranges::any_of(all, [&](const TracedTensor& tensor) { return matches_tensor(pattern, tensor); }))
       continue;
     const std::vector<std::string> names = short_names(all);
-    if (names.empty()) user_error("--tensors {}: the network computes nothing that has a name", pattern);
+    if (names.empty()) user_error("--tensors {}: the network computes no named tensor", pattern);
     user_error(
-        "--tensors {}: no such tensor{}; they are {} to {}, and with :OP what a place computes on its way",
+        "--tensors {}: no such tensor{}; there are {} to {}, and with :OP a place's intermediate results",
         pattern, did_you_mean(pattern, names), names.front(), names.back());
   }
   std::ranges::copy_if(all, std::back_inserter(found), [&](const TracedTensor& tensor) {

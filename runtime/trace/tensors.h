@@ -1,6 +1,7 @@
-// What of a network can be traced, and how it is called: a weight by its own name; what a place computes, the last value
-// there, by the place, "blocks.3.attn.qkv"; any other value by place, op and its number among the values of that op at
-// that place, "blocks.3.attn:mul.2". The last of a place has that name too, as has what stands at no place (":add").
+// The tensors of a network that can be traced, and their names. A weight has its own name. The last value
+// that a place computes has the place's name, "blocks.3.attn.qkv". Every value has a full name: place, op
+// and its number among the values of that op at that place, "blocks.3.attn:mul.2", or ":add" without a
+// place.
 #pragma once
 
 #include <string>
@@ -11,21 +12,23 @@
 namespace rewire::runtime {
 
 struct TracedTensor {
-  std::string name;  // the short one, where there is one
+  std::string name;  // the short one, if there is one
   std::string full;  // "blocks.3.attn:mul.2"; of a weight its name
-  std::string op;    // "mul"; "param" of a weight
+  std::string op;    // "mul"; "param" for a weight
   ir::Value value;
 };
 
-/// Floats alone, no constants; in the order in which `forward` computes them.
+/// Returns floats only, no constants, in the order in which `forward` computes them.
 std::vector<TracedTensor> traceable_tensors(const ir::Function& forward);
 
-/// Those that one of the patterns of * and ? matches: without ':' by their short names, with it by the full ones. No
-/// pattern: what places compute. UserError with the nearest name where a pattern matches nothing.
+/// Returns the tensors that match a pattern of * and ?: without ':' by short name, with it by full name.
+/// Without patterns: the last value of each place. Throws UserError with the nearest name if a pattern
+/// matches none.
 std::vector<TracedTensor> select_tensors(const std::vector<TracedTensor>& all,
                                          const std::vector<std::string>& patterns);
 
-/// All that is computed behind the tensor `after` ("" : from the start on) up to `last`, that one included, but no weights.
+/// Returns the tensors computed after `after` ("": from the start) up to and including `last`, without
+/// weights.
 std::vector<TracedTensor> tensors_between(const std::vector<TracedTensor>& all, const std::string& after,
                                           const std::string& last);
 

@@ -171,9 +171,10 @@ void write_trace(const Trace& trace, const std::string& folder) {
   const auto file = [&](const TraceRow& row) { return (fs::path(folder) / (row.name + ".npy")).string(); };
   for (const TraceRow& row : trace.rows) {
     if (row.name.find('/') != std::string::npos)
-      user_error("--output {}: '{}' is no name for a file: choose others with --tensors", folder, row.name);
+      user_error("--output {}: '{}' cannot be a file name: choose other tensors with --tensors", folder,
+                 row.name);
     if (fs::exists(file(row)))
-      user_error("--output {}: {} is there already: choose another folder", folder, file(row));
+      user_error("--output {}: {} already exists: choose another folder", folder, file(row));
   }
   make_folder(folder);
   for (const TraceRow& row : trace.rows) write_npy(file(row), trace.values.at(row.name));
@@ -187,7 +188,7 @@ void expect_trace(Trace& trace, const std::string& folder, double tolerance) {
       trace.expected.emplace(row.name, read_npy(file));
   }
   if (trace.expected.empty()) {
-    user_error("--expect {}: it has no file for any of these tensors, as {}.npy would be one", folder,
+    user_error("--expect {}: it has no file for any of these tensors, such as {}.npy", folder,
                trace.rows.front().name);
   }
   for (TraceRow& row : trace.rows) {
@@ -207,19 +208,19 @@ std::string explain_difference(const Trace& trace, const TraceRow& row) {
   const HostTensor& actual = trace.values.at(row.name);
   const HostTensor& expected = trace.expected.at(row.name);
   if (actual.type().shape != expected.type().shape)
-    return fmt::format("it is {}, and {} is expected", to_string(actual.type()), to_string(expected.type()));
+    return fmt::format("it is {}, but {} is expected", to_string(actual.type()), to_string(expected.type()));
   const std::vector<double> x = to_double(actual).data;
   std::vector<double> difference = to_double(expected).data;
   const auto finite_in = [](const std::vector<double>& values) {
     return std::ranges::count_if(values, [](double value) { return std::isfinite(value); });
   };
   if (std::isinf(row.difference->error)) {
-    return fmt::format("{} of its {} elements are finite, and {} of those expected", finite_in(x), x.size(),
-                       finite_in(difference));
+    return fmt::format("{} of its {} elements are finite, but {} of the expected ones", finite_in(x),
+                       x.size(), finite_in(difference));
   }
   if (x.size() == 1) return {};  // a number is a multiple of any other
   if (const auto factor = multiple_of(x, difference))
-    return fmt::format("it is {:.4g} x what is expected", *factor);
+    return fmt::format("it is {:.4g} x the expected value", *factor);
   for (std::size_t i = 0; i < x.size(); ++i) difference[i] = x[i] - difference[i];
   const auto at = std::ranges::find(trace.rows, row.name, &TraceRow::name);
   const auto is_of_same_way = [&](const TraceRow& other) {

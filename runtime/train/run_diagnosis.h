@@ -1,5 +1,5 @@
-// The diagnose lines of a run ([diagnose]): what programs/diagnose.h tells, and where it is asked for the
-// conditioning, of the state that an engine holds, always on the same test images.
+// The diagnose lines of a run ([diagnose]): the results of programs/diagnose.h and, if asked for, the
+// conditioning, of an engine's state and always on the same test images.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace rewire::runtime {
 
-/// The first test images, as one batch of what the objective takes.
+/// Returns the first test images, as one batch of the objective's inputs.
 Batch first_test_images(const Recipe& recipe, const NetworkFace& face, std::int64_t images);
 
 class RunDiagnosis {
@@ -20,7 +20,7 @@ class RunDiagnosis {
   /// Reads the images. Both must outlive it.
   RunDiagnosis(const TrainRequest& request, const RunPlan& plan);
 
-  /// `whole`: with what never changes, gamma = width / depth.
+  /// Measures the state. `whole`: including what never changes, gamma = width / depth.
   MetricValues measure(Engine& engine, const Phase& phase, bool whole);
 
  private:

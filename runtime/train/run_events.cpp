@@ -27,7 +27,7 @@ std::int64_t cut_events(const RunFolder& folder, const EventsPosition& kept) {
   const FilePlace newest = folder.place(RunFolder::event_file_name(kept.from_step));
   const std::optional<struct stat> status = status_of(newest);
   if (!status) return 0;
-  if (status->st_size > kept.bytes) AppendedFile(newest, kept.bytes, "a run's events stand in one");
+  if (status->st_size > kept.bytes) AppendedFile(newest, kept.bytes, "the run's events go there");
   return std::min(kept.bytes, std::int64_t{status->st_size});
 }
 
@@ -105,7 +105,7 @@ void RunEvents::attempt(const std::function<void()>& work) {
   } catch (const std::exception& error) {
     failed_ = true;
     file_.reset();
-    write_log(LogLevel::warning, fmt::format("the run goes on without event files: {}", error.what()));
+    write_log(LogLevel::warning, fmt::format("the run continues without event files: {}", error.what()));
   }
 }
 

@@ -1,14 +1,15 @@
-// The event files of a run, for TensorBoard: RUN/events.out.tfevents.00000000.rewire, and one more for each time that the
-// run is resumed, by the step that it goes on behind.
+// The event files of a run, for TensorBoard: RUN/events.out.tfevents.00000000.rewire, and one more for each
+// resume, named by the step after which the run goes on.
 //
-// In: the lines of metrics.jsonl, the pictures and weights of an evaluation, the recipe, the rewritten network. Out: scalars
-// "train/loss", "eval/top1", "diagnose/blocks.0.attn.cosine"; the image "eval/pictures"; a histogram of each weight at each
-// evaluation, "weights/blocks.0.attn.qkv.weight"; what tells runs apart as hparams; the graph.
+// In: the lines of metrics.jsonl, the pictures and weights of an evaluation, the recipe, the rewritten
+// network. Out: scalars "train/loss", "eval/top1", "diagnose/blocks.0.attn.cosine"; the image
+// "eval/pictures"; a histogram of each weight at each evaluation, "weights/blocks.0.attn.qkv.weight"; the
+// values that distinguish runs as hparams; the graph.
 //
-// A resumed run cuts them off where its checkpoint stands, as metrics.jsonl, and begins another file: TensorBoard reads a
-// file that shrinks to its old end, and then the next, which says that what it has of later steps is void. They tell what
-// stands elsewhere too, so a run never fails for them: where one cannot be written, it goes on with a warning and without
-// further events; it says nothing of one that is not there or is shorter than it was.
+// A resumed run cuts the files at its checkpoint, like metrics.jsonl, and begins another. TensorBoard reads
+// a file that shrinks to its old end and then the next, which voids later steps. Other files have the same
+// data, so a run never fails for its events. If one cannot be written, the run warns and goes on without
+// events; it ignores a file that is missing or has become shorter.
 #pragma once
 
 #include <functional>
@@ -25,28 +26,28 @@ namespace rewire::runtime {
 
 class RunEvents {
  public:
-  /// Nothing is written where train.events is off; files that are there are cut all the same. A run that goes on leaves
-  /// them as they are until it has something to add. Neither this nor what follows throws for what cannot be written.
+  /// Writes nothing if train.events is off, but still cuts existing files. A resumed run leaves them
+  /// unchanged until it has something to add. No member function throws if a file cannot be written.
   RunEvents(const TrainRequest& request, const RunPlan& plan, const RunFolder& folder,
             const RunProgress& start);
 
-  /// Of metrics.jsonl.
+  /// Adds a line of metrics.jsonl.
   void line(const nlohmann::ordered_json& line);
   void picture(std::int64_t step, const RunPicture& picture);
-  /// All that are trained, as the engine has them.
+  /// Adds all trained weights, from the engine.
   void weights(std::int64_t step, const Engine& engine);
-  /// The run is complete.
+  /// Marks the run as complete.
   void end();
 
-  /// All events are on disk when it returns. Behind a failure always the position before it.
+  /// Syncs all events to disk. After a failure it returns the position before that.
   EventsPosition sync();
 
  private:
-  /// With a warning where it fails; behind that nothing.
+  /// Does the work; after a failure, which it warns of, it does nothing.
   void attempt(const std::function<void()>& work);
-  /// Nothing where they are off.
+  /// Writes an event; does nothing if they are off.
   void tell(const std::function<void(EventFile&)>& event);
-  /// Cuts what is there, and begins the file.
+  /// Cuts the existing files, and begins the new one.
   void begin();
 
   const TrainRequest& request_;
@@ -55,7 +56,7 @@ class RunEvents {
   const TrainPosition began_;
   EventsPosition position_;
   bool began_to_tell_ = false, failed_ = false;
-  std::unique_ptr<EventFile> file_;  // none: off, there was nothing yet, or it failed
+  std::unique_ptr<EventFile> file_;  // none: off, nothing yet, or it failed
 };
 
 }  // namespace rewire::runtime

@@ -32,8 +32,7 @@ void RunLog::stands_in(const RunFolder& folder) {
 void RunLog::open() {
   const auto begin = [this] {
     const std::optional<struct stat> status = status_of(place_.value());
-    file_ =
-        std::make_unique<AppendedFile>(*place_, status ? status->st_size : 0, "a run's log stands in one");
+    file_ = std::make_unique<AppendedFile>(*place_, status ? status->st_size : 0, "the run's log goes there");
     file_->append(std::exchange(early_, ""));
   };
   {
@@ -57,7 +56,7 @@ void RunLog::warn_of_refusal() {
   const std::string refusal = std::exchange(refusal_, "");
   lock.unlock();
   if (!refusal.empty())
-    write_log(LogLevel::warning, fmt::format("the run goes on without its log: {}", refusal));
+    write_log(LogLevel::warning, fmt::format("the run continues without its log: {}", refusal));
 }
 
 void RunLog::line(std::string_view text) {
@@ -87,8 +86,8 @@ void RunLog::started(const RunFacts& facts) {
                          facts.train_samples, facts.test_samples, facts.steps,
                          facts.dropped == 0
                              ? ""
-                             : fmt::format("; {} samples are left over in an epoch", facts.dropped))
-           : fmt::format("going on in {} after step {} of {} (epoch {})", facts.run, facts.position.step,
+                             : fmt::format("; {} samples are left over in each epoch", facts.dropped))
+           : fmt::format("continuing in {} after step {} of {} (epoch {})", facts.run, facts.position.step,
                          facts.steps, facts.position.epoch + 1));
   observer_.started(facts);
 }

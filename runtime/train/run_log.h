@@ -1,12 +1,13 @@
-// What a run says, in RUN/log.txt: the log's lines, whatever of them stderr shows, and a line for each epoch.
+// The messages of a run in RUN/log.txt: the log's lines, whichever of them stderr shows, and a line for each
+// epoch.
 //
 //   2026-11-26T16:01:04Z training in runs/a, 1209098 weights
 //   2026-11-26T16:03:10Z warning: runs/a: the best checkpoint was chosen by loss; …
 //   2026-11-26T16:03:11Z epoch 1/3: loss 1.7555, top-1 39.06 %; test loss 1.3866, top-1 48.15 %, 2.1 s
 //
-// A run that goes on appends to it, and says so: with its first step, so that one that comes to nothing leaves its folder as
-// it was. It tells what stands elsewhere too: where it cannot be written, the
-// run goes on without it, and says so once.
+// A resumed run appends to it and says so, but only with its first step, so that a resume without steps
+// leaves the folder unchanged. Other files have the same data: if the log cannot be written, the run goes on
+// without it, and says so once.
 #pragma once
 
 #include <functional>
@@ -23,15 +24,15 @@
 
 namespace rewire::runtime {
 
-/// An observer that passes on what it is told.
+/// An observer that logs its calls and passes them on.
 class RunLog final : public TrainObserver {
  public:
   explicit RunLog(TrainObserver& observer);
 
-  /// Where it is written to, with the first step or by open().
+  /// Sets the folder that it is written to, from the first step or open() on.
   void stands_in(const RunFolder& folder);
   void open();
-  /// How the run ended.
+  /// Logs how the run ended.
   void ended(const TrainResult& result);
   void failed(std::string_view why);
 
@@ -44,12 +45,12 @@ class RunLog final : public TrainObserver {
   void replaying(const std::string& program) override;
 
  private:
-  /// One line, and a warning where that failed.
+  /// Writes one line, and warns if that failed.
   void line(std::string_view text);
-  /// The same without the warning, which the listener may not give: that follows with the next step.
+  /// Writes a line without a warning, which the listener may not give; that follows with the next step.
   void append(std::string_view text);
   void warn_of_refusal();
-  /// Under the lock.
+  /// Runs `write`, under the lock.
   void attempt(const std::function<void()>& write);
 
   TrainObserver& observer_;
@@ -57,8 +58,8 @@ class RunLog final : public TrainObserver {
   std::mutex mutex_;                // of all below
   bool opened_ = false;
   std::unique_ptr<AppendedFile> file_;  // none: before open(), or it failed
-  std::string early_;                   // what was said before open()
-  std::string refusal_;                 // why it failed, until that is told
+  std::string early_;                   // messages before open()
+  std::string refusal_;                 // why it failed, until the warning
   const LogListener listener_;
 };
 

@@ -1,4 +1,4 @@
-// The steps of a run, from where its state stands to the end: batches, metrics, evaluations, checkpoints.
+// The steps of a run, from its state to its end: batches, metrics, evaluations, checkpoints.
 #pragma once
 
 #include <functional>
@@ -14,15 +14,15 @@ namespace rewire::runtime {
 
 class RunLoop {
  public:
-  /// In a folder that the run has to itself, with an engine that has compiled its programs: puts the state
-  /// into it, and cuts the metrics off where `start` stands. All but `engine` and `start` must outlive it.
-  /// UserError where the metrics cannot be written.
-  /// `checkpointed` is called when a checkpoint of what the plan changes is written for the first time.
+  /// Loads `start` into an engine that has compiled the run's programs, in a folder that no other process
+  /// uses, and cuts the metrics at `start`. All but `engine` and `start` must outlive it. Throws UserError
+  /// if the metrics cannot be written. `checkpointed` is called when a checkpoint of what the plan changes
+  /// is first written.
   RunLoop(const TrainRequest& request, RunPlan& plan, RunFolder& folder, TrainObserver& observer,
           std::unique_ptr<Engine> engine, Checkpoint start, std::function<void()> checkpointed = {});
   ~RunLoop();
-  /// Trains until the last epoch, train.max_steps or a signal ends it. UserError where a step is not finite,
-  /// and where nothing can be written.
+  /// Trains until the last epoch, train.max_steps or a signal ends it. Throws UserError if a step is not
+  /// finite, or nothing can be written.
   TrainResult finish();
 
  private:

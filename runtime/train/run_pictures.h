@@ -1,6 +1,6 @@
-// What an evaluation of a run draws: RUN/pictures/epoch-0005.png, as the run stands behind its fifth epoch. Of an
-// objective's pictures, a row for each of the first test images, its pictures side by side; of an objective that samples,
-// samples of one class after the other, 8 a row.
+// The pictures that an evaluation of a run draws: RUN/pictures/epoch-0005.png after the fifth epoch. An
+// objective with pictures gives a row for each of the first test images, its pictures side by side. An
+// objective that samples gives samples of the classes in turn, 8 per row.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,14 @@ struct RunPicture {
 
 class RunPictures {
  public:
-  /// All outlive it. What lies there of epochs behind the first `epochs` is removed: the run is going to draw it again.
+  /// All must outlive it. Removes pictures of epochs after the first `epochs`: the run is going to draw them
+  /// again.
   RunPictures(const RunPlan& plan, const RunFolder& folder, Engine& engine, std::int64_t epochs);
 
-  /// The first batch of an evaluation, which it may change and puts back.
+  /// Draws from the first batch of an evaluation, which it may change and restores.
   void see(const Phase& phase, Batch& first);
-  /// Behind the evaluation; `epoch` counts from 0. What was drawn, if anything was. UserError where nothing can be written.
+  /// Writes the picture after the evaluation and returns it, if there is one; `epoch` counts from 0. Throws
+  /// UserError if it cannot be written.
   std::optional<RunPicture> write(const Phase& phase, std::int64_t epoch);
 
  private:

@@ -25,7 +25,7 @@ std::string metric_of_best(const Recipe& recipe, const RunPrograms& programs,
     for (std::size_t i = 0, count = told.size(); recipe.train.ema != 0 && i < count; ++i)
       told.push_back(std::string(programs::kOfAverages) + told[i]);
     if (std::ranges::find(told, metric) == told.end()) {
-      user_error("train.best_metric={}: an evaluation does not tell it{}; it tells {}", metric,
+      user_error("train.best_metric={}: an evaluation does not compute it{}; it computes {}", metric,
                  did_you_mean(metric, told), fmt::join(told, ", "));
     }
   }
@@ -39,7 +39,7 @@ std::unique_ptr<const DataFeed> make_bank(Recipe recipe, const NetworkFace& face
   auto data = std::make_unique<const DataFeed>(recipe, Split::train, face, /*trains=*/false);
   if (data->batch() != batch) {
     user_error(
-        "eval.knn={}: a batch of evaluation has {} images, and there are {} to train on: lower eval.batch",
+        "eval.knn={}: an evaluation batch has {} images, but there are only {} to train on: lower eval.batch",
         recipe.eval.knn, batch, data->count());
   }
   return data;
@@ -53,11 +53,11 @@ std::int64_t images_to_diagnose(const TrainRequest& request, const NetworkFace& 
   const std::int64_t usual = takes_any ? std::min<std::int64_t>(64, tests.count()) : face.batch;
   const std::int64_t images = diagnose.images == 0 ? usual : diagnose.images;
   if (!takes_any && images != face.batch) {
-    user_error("diagnose.images={}: the network takes batches of {} images alone: set that, or 0", images,
+    user_error("diagnose.images={}: the network only takes batches of {} images: set that, or 0", images,
                face.batch);
   }
   if (images > tests.count()) {
-    user_error("diagnose.images={}: {} has {} test images: set so many, or fewer", images,
+    user_error("diagnose.images={}: {} has {} test images: set at most that many", images,
                tests.source().name(), tests.count());
   }
   return images;
@@ -72,23 +72,22 @@ TrainPosition place_with(const DataIdentity& data, const std::string& name, cons
   if (other.empty()) return at;
   if (recipe.data.changed != "accept") {
     user_error(
-        "{}: {} is not what it was trained on ({}): give it that, or set data.changed=accept to go on with "
-        "the "
-        "next epoch",
+        "{}: {} is not the data it was trained on ({}): restore them, or set data.changed=accept to continue "
+        "with the next epoch",
         run, name, other);
   }
   const bool skips = at.samples > 0;
   if (skips) at = {at.epoch + 1, 0, at.step, 0, 0};
   if (at.epoch >= recipe.train.epochs) {
     user_error(
-        "{}: the data are not what it was trained on ({}), and no epoch is left for them: set more than "
+        "{}: the data are not those it was trained on ({}), and no epoch is left for them: set more than "
         "train.epochs={}",
         run, other, recipe.train.epochs);
   }
   write_log(
       LogLevel::warning,
-      fmt::format("the data are not what the run was trained on ({}): it goes on with them in epoch {}{}",
-                  other, at.epoch + 1, skips ? ", without the rest of the epoch that it was in" : ""));
+      fmt::format("the data are not those the run was trained on ({}): it continues with them in epoch {}{}",
+                  other, at.epoch + 1, skips ? ", without the rest of the current epoch" : ""));
   return at;
 }
 
@@ -122,7 +121,7 @@ RunPlan::RunPlan(const TrainRequest& request, const RunProgress* start, const st
     write_log(LogLevel::info, describe_change(course, begins, start->sizes, sizes));
   if (start != nullptr && start->test_data != evaluated) {
     write_log(LogLevel::warning,
-              fmt::format("the test samples are not those of the run's evaluations so far ({})",
+              fmt::format("the test samples differ from those of the run's earlier evaluations ({})",
                           difference(start->test_data, evaluated)));
   }
   if (recipe.diagnose.every > 0) {

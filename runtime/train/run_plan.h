@@ -1,4 +1,4 @@
-// What a run needs before it may touch a folder: programs and data, checked against each other.
+// A run's programs and data, checked against each other before the run may touch a folder.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +15,21 @@
 namespace rewire::runtime {
 
 struct RunPlan {
-  /// Of the run in the folder `run` that is at `start`, or of a new one. UserError where recipe, network and data do not go together, and where
-  /// the run has been trained on other data, unless data.changed=accept: then it goes on with the next epoch. The request
-  /// must outlive it.
+  /// Plans the run in the folder `run` that is at `start`, or a new one. Throws UserError if recipe, network
+  /// and data do not fit together, or the run has been trained on other data, unless data.changed=accept:
+  /// then it goes on with the next epoch. The request must outlive it.
   explicit RunPlan(const TrainRequest& request, const RunProgress* start = nullptr,
                    const std::string& run = "");
 
   std::int64_t samples_per_step() const { return sizes.samples(); }
-  /// From the start of an epoch; its end is another matter.
+  /// Returns the steps between checkpoints, from the start of an epoch; a checkpoint at its end is separate.
   std::int64_t steps_per_checkpoint() const;
   bool saves_after(std::int64_t epoch) const;
   bool evaluates_after(std::int64_t epoch) const {
     return (epoch + 1) % recipe.eval.every == 0 || epoch + 1 == recipe.train.epochs;
   }
 
-  /// After any of the epochs [begin, end).
+  /// Returns true for an evaluation after any of the epochs [begin, end).
   bool evaluates_within(std::int64_t begin, std::int64_t end) const {
     return end / recipe.eval.every > begin / recipe.eval.every || end == recipe.train.epochs;
   }
@@ -40,15 +40,15 @@ struct RunPlan {
   NetworkFace face;
   DataFeed train_data, test_data;
   std::unique_ptr<const DataFeed>
-      bank_data;           // training images as evaluation sees them; none without eval.knn
+      bank_data;           // training images in the form that evaluation uses; none without eval.knn
   DataIdentity data;       // to train on
   DataIdentity evaluated;  // of test_data
-  TrainPosition begins;    // at which place the run goes on
+  TrainPosition begins;    // where the run goes on
   StepSizes sizes;
   RunCourse course;
   RunPrograms programs;
-  std::string best_metric;  // of evaluations: tells which is the best
-  /// Of the run's diagnose lines ([diagnose]): test images, and what they tell; 0: there are no such lines.
+  std::string best_metric;  // of evaluations: selects the best one
+  /// For the run's diagnose lines ([diagnose]): test images and diagnostics; 0: there are no such lines.
   std::int64_t diagnosed_images = 0;
   std::vector<std::string> diagnostics;
 };

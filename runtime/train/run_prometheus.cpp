@@ -95,7 +95,7 @@ void RunPrometheus::write() {
     error = file.error();
   }
   write_log_once(LogLevel::warning, kFile,
-                 fmt::format("the run goes on without {}: cannot write it: {}", folder_.file(kFile),
+                 fmt::format("the run continues without {}: cannot write it: {}", folder_.file(kFile),
                              std::strerror(error)));
 }
 

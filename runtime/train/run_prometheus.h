@@ -1,8 +1,9 @@
-// RUN/metrics.prom of a run that trains: its figures in the text format of Prometheus, for node_exporter's textfile
-// collector and whatever else reads it.
+// RUN/metrics.prom of a training run: its figures in the text format of Prometheus, for node_exporter's
+// textfile collector and other readers.
 //
-// In: the lines of metrics.jsonl. Out: the file, replaced whole after a line, at most every five seconds, and at the end.
-// It tells what is in metrics.jsonl too, so a run never fails for it: where it cannot be written, that is a warning.
+// In: the lines of metrics.jsonl. Out: the file, replaced whole after a line, at most every five seconds,
+// and at the end. metrics.jsonl has the same data, so a run never fails for this file: if it cannot be
+// written, that is a warning.
 #pragma once
 
 #include <chrono>
@@ -19,23 +20,24 @@ namespace rewire::runtime {
 
 class RunPrometheus {
  public:
-  /// Both outlive it. Nothing is written before the first line.
+  /// Both must outlive it. Writes nothing before the first line.
   RunPrometheus(const RunPlan& plan, const RunFolder& folder) : plan_(plan), folder_(folder) {}
 
-  /// Of metrics.jsonl.
+  /// Takes a line of metrics.jsonl.
   void line(const nlohmann::ordered_json& line);
   void end();
 
  private:
   std::string text() const;
-  /// A link or file under the name is replaced; nothing is written through it. Not synced: the next line replaces it.
+  /// Replaces a link or file of that name and never writes through it. Not synced: the next line replaces
+  /// it.
   void write();
 
   const RunPlan& plan_;
   const RunFolder& folder_;
   std::map<std::pair<std::string, std::string>, double> values_;  // by kind and name, of the last such line
   double step_ = 0, epoch_ = 0;                                   // of the last line
-  bool is_behind_ = false;                                        // of the lines
+  bool is_behind_ = false;                                        // the file lacks lines
   std::optional<std::chrono::steady_clock::time_point> written_;
 };
 

@@ -1,4 +1,4 @@
-// What a run tells of itself in its folder, beside pictures and checkpoints: metrics.jsonl, the event files,
+// The records of a run in its folder, beside pictures and checkpoints: metrics.jsonl, the event files,
 // metrics.prom and report.html.
 #pragma once
 
@@ -14,18 +14,18 @@ namespace rewire::runtime {
 
 class RunRecords {
  public:
-  /// Each goes on where `start` stands; what is there of later steps is cut off. All outlive it. UserError where
-  /// metrics.jsonl cannot be written, as from all that follow; where the others cannot, a warning.
+  /// Continues each record at `start` and cuts off later steps. All must outlive it. This and the following
+  /// functions throw UserError if metrics.jsonl cannot be written; for the others they warn.
   RunRecords(const TrainRequest& request, const RunPlan& plan, const RunFolder& folder, const Engine& engine,
              const RunProgress& start);
 
-  /// Of metrics.jsonl.
+  /// Adds a line of metrics.jsonl.
   void line(const nlohmann::ordered_json& line);
-  /// The evaluation behind this step was the line before, and drew that, if anything.
+  /// Reports that the line before is the evaluation after this step, and its picture, if any.
   void evaluated(std::int64_t step, const std::optional<RunPicture>& picture);
-  /// The run is complete, or has been stopped.
+  /// Ends the records: the run is complete, or has been stopped.
   void end(bool complete);
-  /// All is on disk when it returns, and `progress` tells how far.
+  /// Syncs all records to disk and sets their positions in `progress`.
   void sync(RunProgress& progress);
 
  private:

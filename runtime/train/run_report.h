@@ -1,6 +1,6 @@
-// RUN/report.html of a run that trains: `rewire report RUN`, written anew behind evaluations and at the end, each time whole.
-// All of them together take at most a hundredth of the time: an evaluation that comes too early for that goes without. The
-// last one is always written.
+// RUN/report.html of a training run: `rewire report RUN`, written whole after evaluations and at the end.
+// All reports together take at most a hundredth of the time: an evaluation that comes too early for that
+// gets none. The last report is always written.
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@ namespace rewire::runtime {
 
 class RunReport {
  public:
-  /// Nothing is written unless it is wanted (train.report).
+  /// Writes nothing unless `wanted` (train.report).
   RunReport(const RunFolder& folder, bool wanted);
 
   void evaluated();
   void end();
 
  private:
-  /// A report tells what stands elsewhere: one that fails, whatever the cause, is a warning.
+  /// Writes a report. Other files have the same data, so any failure is only a warning.
   void write();
 
   std::string folder_;

@@ -34,7 +34,7 @@ void for_evaluation(Action action) {
   try {
     action();
   } catch (const std::bad_alloc&) {
-    throw OutOfMemory("out of memory: try a smaller batch of the evaluation (--set eval.batch=N)");
+    throw OutOfMemory("out of memory: try a smaller evaluation batch (--set eval.batch=N)");
   }
 }
 
@@ -60,8 +60,8 @@ ChoiceRecord choose(RunPlan& plan, const TrainRequest& request, const ChoiceOpti
 
 std::unique_ptr<Engine> engine_for(const TrainRequest& request, const RunPlan& plan,
                                    const ChoiceRecord& choices, const std::vector<KernelOverride>& kernels) {
-  return make_engine(request.engine, plan.programs.module, static_cast<int>(request.recipe.train.threads),
-                     choices, kernels);
+  return make_engine(request.engine, plan.programs.module,
+                     {static_cast<int>(request.recipe.train.threads), choices, kernels});
 }
 
 /// What the epochs from `first` on run: all of it before the first step, so that a signal never finds a run
@@ -123,7 +123,7 @@ auto last_sound(const std::vector<std::string>& checkpoints, Read read) {
 void check_resumed(const RunPlan& plan, const Checkpoint& start, const std::string& checkpoint) {
   const TrainPosition& at = start.progress.position;
   if (const auto seed = start.state.at("rng.seed").as<std::int64_t>().front(); seed != plan.recipe.seed)
-    user_error("{} is of a run with seed = {}, the recipe has {}", checkpoint, seed, plan.recipe.seed);
+    user_error("{} is from a run with seed = {}, but the recipe has {}", checkpoint, seed, plan.recipe.seed);
   const std::int64_t most = plan.recipe.train.max_steps;
   if (most > 0 && at.step > most)
     user_error("{}: {} steps were done, more than train.max_steps={}", checkpoint, at.step, most);
@@ -139,7 +139,7 @@ std::string complete_text(const RunPlan& plan, const std::string& run) {
   const std::string limit = train.max_steps == plan.course.total_steps()
                                 ? fmt::format("train.max_steps={}", train.max_steps)
                                 : fmt::format("train.epochs={}", train.epochs);
-  return fmt::format("{} is complete after step {}: to go on, --set more than {}", run,
+  return fmt::format("{} is complete after step {}: to continue, --set more than {}", run,
                      plan.course.total_steps(), limit);
 }
 

@@ -1,11 +1,11 @@
-// Is the gradient of a training program the derivative of its loss? Asked of the evaluator, in double
-// precision, along random directions: for a direction u in the weights w of one role,
+// Checks that the gradient of a training program is the derivative of its loss, by the evaluator in double
+// precision along random directions. For a direction u in the weights w of one role:
 //
-//   <grad, u>  against  (8 (L(w + h u) - L(w - h u)) - (L(w + 2h u) - L(w - 2h u))) / 12 h  =  dL/du + O(h^4)
+//   <grad, u>  against (8 (L(w + h u) - L(w - h u)) - (L(w + 2h u) - L(w - 2h u))) / 12 h  =  dL/du + O(h^4)
 //
-// Where a stop_gradient cuts a path, the gradient is that of a loss in which the cut value is a constant. So
-// L(w + h u) is evaluated with the results of all stop_gradients as they are at w: what is declared to be cut
-// is not held against a gradient, and an error anywhere else is found as before.
+// If a stop_gradient cuts a path, the gradient belongs to a loss in which the cut value is a constant. So
+// L(w + h u) is evaluated with the results of all stop_gradients at w: a declared cut is no error, and an
+// error anywhere else is still found.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct GradientCheckRow {
   bool passed = false;       // error <= kGradientTolerance
 };
 
-/// Both truncation and rounding of the difference stay orders below this; a wrong term does not.
+/// Truncation and rounding of the difference are orders below this; a wrong term is not.
 inline constexpr double kGradientTolerance = 1e-6;
 
 struct GradientCheck {
@@ -35,13 +35,14 @@ struct GradientCheck {
   bool passed() const;
 };
 
-/// The stop_gradients that keep a gradient of the loss from a trainable weight, as "blocks.0.attn.gate, of
-/// mul at blocks.0.attn.gate", in the order of the program `grad`, which `module` has.
+/// Returns the stop_gradients that keep a gradient of the loss from a trainable weight, such as
+/// "blocks.0.attn.gate, of mul at blocks.0.attn.gate", in the order of the program `grad`, which `module`
+/// has.
 std::vector<std::string> gradient_cuts(const ir::Module& module);
 
-/// `module` has the program `grad` (programs::add_grad_program). The weights are perturbed by normal noise of
-/// deviation 0.02 first, so that no zero or symmetry of a fresh network hides an error; images are normal,
-/// labels uniform. All of it is drawn from `seed`.
+/// Checks `module`, which has the program `grad` (programs::add_grad_program). Normal noise of deviation
+/// 0.02 is added to the weights first, so that no zero or symmetry of a fresh network hides an error; images
+/// are normal, labels uniform. All are drawn from `seed`.
 GradientCheck check_gradients(const ir::Module& module, const TensorMap& weights, std::uint64_t seed,
                               std::int64_t directions);
 

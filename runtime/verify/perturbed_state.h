@@ -1,5 +1,5 @@
-// Where a program is checked: weights and inputs of no pattern, drawn from a seed, so that no zero or
-// symmetry of a fresh network hides an error.
+// The point for checks of a program: weights and inputs drawn from a seed, so that no zero or symmetry of a
+// fresh network hides an error.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@
 
 namespace rewire::runtime {
 
-/// `count` normal numbers of one Philox stream.
+/// Returns `count` normal numbers of one Philox stream.
 std::vector<double> normal_numbers(std::uint64_t seed, const std::string& stream, std::size_t count);
 
-/// Every parameter of the module: as given, else as initialise() has it; normal noise of deviation 0.02 is
-/// added to those that train; averages are as what they are of.
+/// Returns all parameters: as given, else by initialise(). Normal noise of deviation 0.02 is added to those
+/// that train; averages equal their weights.
 std::map<std::string, ir::Tensor, std::less<>> perturbed_state(const ir::Module& module,
                                                                const TensorMap& given, std::uint64_t seed);
 
-/// The same as an engine takes it.
+/// Returns the state for an engine.
 TensorMap perturbed_tensors(const ir::Module& module, const TensorMap& given, std::uint64_t seed);
 
-/// An argument of a program: uniform over its categories (programs::categories), all else normal.
+/// Returns an argument of a program: uniform over its categories (programs::categories), else normal.
 ir::Tensor random_argument(const ir::Module& module, const ir::Function& program,
                            const ir::Argument& argument, std::uint64_t seed);
-/// All of them, as an engine takes them.
+/// Returns all arguments for an engine.
 TensorMap random_arguments(const ir::Module& module, const ir::Function& program, std::uint64_t seed);
 
 }  // namespace rewire::runtime

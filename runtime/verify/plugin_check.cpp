@@ -41,7 +41,7 @@ class Wrong : public std::runtime_error {
 };
 
 /// Nothing is wrong, but the author should know: the row's detail.
-class Told : public std::runtime_error {
+class Remark : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
@@ -95,7 +95,7 @@ class Checker {
     if (rewritten_.empty()) {
       if (left_alone_ == 0) return;  // all are refused, which their rows say
       return row("rewrite", "", []() -> std::string {
-        wrong("it changes no join and writes no weight of any network: what is trained is the plain one");
+        wrong("it changes no join and writes no weight of any network: the plain network would be trained");
       });
     }
     row("values", "", [&] { return check_values(); });
@@ -128,9 +128,9 @@ class Checker {
       const bool must_take = network.empty() || network == networks_.front().name;
       row.verdict = must_take ? Verdict::failed : Verdict::refused;
       row.detail = refusal.what();
-    } catch (const Told& told) {
-      row.verdict = Verdict::told;
-      row.detail = told.what();
+    } catch (const Remark& remark) {
+      row.verdict = Verdict::remark;
+      row.detail = remark.what();
     } catch (const std::exception& error) {
       row.verdict = Verdict::failed;
       row.detail = error.what();
@@ -177,7 +177,7 @@ class Checker {
       written += hook.weights.size();
     if (joins.changed == 0 && written == 0 && !has_hooks) {
       ++left_alone_;
-      throw Told("nothing to do here: it changes no join and writes no weight");
+      throw Remark("nothing to do here: it changes no join and writes no weight");
     }
     rewritten_.push_back({network.name, std::move(module)});
     return fmt::format("verified; {} of {} joins changed, {} weights added{}", joins.changed, joins.all,
@@ -222,7 +222,7 @@ class Checker {
       }
     }
     if (tried == 0) return "it has no parameter with values to try";
-    return fmt::format("{} values of parameters, one at a time; {} of them in numbers", tried, computed);
+    return fmt::format("{} parameter values, one at a time; {} of them evaluated", tried, computed);
   }
 
   /// Last network first, so that what a plugin keeps between calls shows.
@@ -231,7 +231,7 @@ class Checker {
       const std::string first = ir::print(network->module);
       const std::string again = ir::print(rewrite(original(network->name), plugins_));
       if (first != again) {
-        wrong("a second rewrite of {} gives other IR, first at: {}", network->name,
+        wrong("a second rewrite of {} gives different IR, first at: {}", network->name,
               first_other_line(first, again));
       }
     }
@@ -242,10 +242,10 @@ class Checker {
     for (const CheckNetwork& network : rewritten_) {
       const TensorMap first = fresh_weights(network.module, plugins_, kSeed);
       const std::string other = first_difference(first, fresh_weights(network.module, plugins_, kSeed));
-      if (!other.empty()) wrong("a second initialisation of {} gives another {}", network.name, other);
+      if (!other.empty()) wrong("a second initialisation of {} gives a different {}", network.name, other);
       for (const auto& [name, tensor] : first) {
         if (!std::ranges::all_of(to_double(tensor).data, [](double x) { return std::isfinite(x); }))
-          wrong("{} of {} begins with a number that is not finite", name, network.name);
+          wrong("{} of {} starts with a number that is not finite", name, network.name);
       }
     }
     return "the same weights each time, all finite";
@@ -276,14 +276,14 @@ class Checker {
     bool grows = true;
     for (int round = 0; round < kRounds; ++round) {
       const std::optional<std::int64_t> after = heap_after(kCalls);
-      if (!after) return "left to the sanitizer that this is built with";
+      if (!after) return "left to the sanitizer of this build";
       grows = grows && *after > *held;
       kept += *after - *held;
       held = after;
     }
     const int calls = kCalls * kRounds * static_cast<int>(rewritten_.size());
-    if (grows) wrong("{} bytes are never given back by {} calls of rewrite and initialise", kept, calls);
-    return fmt::format("nothing is kept by {} calls of rewrite and initialise", calls);
+    if (grows) wrong("{} bytes are not freed by {} calls of rewrite and initialise", kept, calls);
+    return fmt::format("no memory is kept by {} calls of rewrite and initialise", calls);
   }
 
   static ir::Module with_gradients(const CheckNetwork& network) {
@@ -305,7 +305,7 @@ class Checker {
       if (worst == nullptr || is_worse(row.error, worst->error)) worst = &row;
     }
     if (!result.passed()) {
-      wrong("along {} the gradient is {:.8e}, the difference of the loss {:.8e}", worst->role,
+      wrong("along {} the gradient is {:.8e}, but the loss difference is {:.8e}", worst->role,
             worst->gradient, worst->difference);
     }
     return worst == nullptr ? "no weight trains"
@@ -333,11 +333,11 @@ class Checker {
       }
     }
     if (!own.empty()) {
-      wrong("no gradient reaches {}, so that it never learns: add it as frozen, or let the loss depend on it",
+      wrong("no gradient reaches {}, so it never learns: add it as frozen, or let the loss depend on it",
             list(own));
     }
     if (!others.empty())
-      throw Told(fmt::format("no gradient reaches {} of the model any more", list(others)));
+      throw Remark(fmt::format("no gradient reaches {} of the model any more", list(others)));
     return "every weight receives a gradient";
   }
 
@@ -345,7 +345,7 @@ class Checker {
     const std::vector<std::string> modes =
         modes_that_mix_samples(network.module, fresh_weights(network.module, plugins_, kSeed), kSeed);
     if (!modes.empty())
-      throw Told(fmt::format("the samples of a batch depend on each other {}", fmt::join(modes, " and ")));
+      throw Remark(fmt::format("the samples of a batch depend on each other {}", fmt::join(modes, " and ")));
     return "each sample's result is its own";
   }
 
@@ -353,9 +353,9 @@ class Checker {
     for (const CheckNetwork& network : rewritten_) {
       const std::vector<std::string> parts =
           unused_parts(original(network.name), network.module, plugin_info(*plugins_.front()).name);
-      if (!parts.empty()) throw Told(fmt::format("on {} nothing reads {}", network.name, list(parts)));
+      if (!parts.empty()) throw Remark(fmt::format("on {} nothing reads {}", network.name, list(parts)));
     }
-    return "all that it adds is read";
+    return "everything it adds is read";
   }
 
   /// Cut on purpose or by mistake: only the author knows.
@@ -363,7 +363,7 @@ class Checker {
     for (const CheckNetwork& network : rewritten_) {
       const std::vector<std::string> cuts = gradient_cuts(with_gradients(network));
       if (!cuts.empty())
-        throw Told(fmt::format("on {} stop_gradient cuts the gradient at {}", network.name, list(cuts)));
+        throw Remark(fmt::format("on {} stop_gradient cuts the gradient at {}", network.name, list(cuts)));
     }
     return "no stop_gradient keeps a gradient from a weight";
   }
@@ -414,7 +414,7 @@ class Checker {
 
   /// Some steps of training from the start, with all results and all state at the end.
   static TensorMap train(const ir::Module& module, const TensorMap& weights, int threads) {
-    const std::unique_ptr<Engine> engine = make_engine("jit", module, threads);
+    const std::unique_ptr<Engine> engine = make_engine("jit", module, {.threads = threads});
     start_state(*engine, module, weights, kSeed);
     TensorMap inputs;
     const ir::Function& step = module.function("step");
@@ -438,8 +438,8 @@ class Checker {
     if (first.at("train.finite").as<std::uint8_t>()[0] == 0)
       wrong("the loss or a gradient of the first {} steps is not finite", kSteps);
     const std::string other = first_difference(first, train(module, weights, 2));
-    if (!other.empty()) wrong("a second run, on two threads, gives another {}", other);
-    return fmt::format("{} steps end in the same bits twice, on one thread and on two", kSteps);
+    if (!other.empty()) wrong("a second run, on two threads, gives a different {}", other);
+    return fmt::format("{} steps give the same bits on one thread and on two", kSteps);
   }
 
   const PluginSpec& spec_;

@@ -1,8 +1,8 @@
-// What every residual strategy must satisfy, tried on small networks: its schema makes sense, its rewrites
-// verify and change something, gradients are those of the loss and reach every weight, compiled programs
-// agree with the evaluator, at each value that the schema names, and the same input gives the same text,
-// weights and bits, without memory that is never given back. What a strategy may do, and its author should
-// know, is told: ops that nothing reads, samples that depend on each other.
+// Checks a residual strategy on small networks. Its schema must make sense, and its rewrites must verify and
+// change something. Gradients must match the loss and reach every weight. Compiled programs must agree with
+// the evaluator at each value that the schema names. The same input must give the same text, weights and
+// bits, without a memory leak. It also reports what a strategy may do but its author should know: ops that
+// nothing reads, samples that depend on each other.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@
 
 namespace rewire::runtime {
 
-/// A plugin may refuse a network in its own words; all but the first that it is tried on. told: nothing is
-/// wrong, but the author should know.
-enum class Verdict : std::uint8_t { passed, refused, failed, told };
+/// A result. refused: in the plugin's own words, which is allowed for all networks but the first. remark:
+/// nothing is wrong, but the author should know.
+enum class Verdict : std::uint8_t { passed, refused, failed, remark };
 
 struct PluginCheckRow {
   std::string check;    // "schema", "values", "rewrite", "same_text", "initialise", "leak", …
@@ -37,10 +37,10 @@ struct PluginCheck {
   bool passed() const;
 };
 
-/// Checks the plugin in a child process: what crashes there, ends the process or never comes back is a row
-/// that failed, and the last. UserError if the plugin cannot be loaded with the values of `spec`; all else is
-/// a row, handed to `report` as soon as it is known. What the plugin prints goes to stderr. `causal`: a
-/// network whose tokens read earlier ones only (models::causal_network), and must after the rewrite.
+/// Checks the plugin in a child process: a crash, exit or hang there is a failed row, and the last. Throws
+/// UserError if the plugin cannot be loaded with the values of `spec`. Each result is a row, passed to
+/// `report` as soon as it is known. The plugin's output goes to stderr. `causal`: a network whose tokens
+/// read only earlier ones (models::causal_network), and must after the rewrite.
 PluginCheck check_plugin(const PluginSpec& spec, const std::vector<std::string>& plugin_path,
                          const std::vector<CheckNetwork>& networks, const std::optional<CheckNetwork>& causal,
                          const std::function<void(const PluginCheckRow&)>& report);

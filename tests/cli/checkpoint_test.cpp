@@ -63,19 +63,19 @@ TEST_CASE("A flipped bit anywhere in a checkpoint is found, and the checkpoint b
   const Run run;
   const std::string last = run.checkpoint(3), before = run.checkpoint(2);
   const std::string way_out =
-      "; " + before + " before it is sound: move " + last + " away to go on from there";
+      "; " + before + " before it is intact: move " + last + " away to resume from there";
   for (const char* name : {"weights.safetensors", "state.safetensors"}) {
     const std::string file = last + "/" + name, sound = read_text(file);
     for (const std::size_t byte : {std::size_t{3}, std::size_t{40}, sound.size() / 2, sound.size() - 1}) {
       CAPTURE(name, byte);
       flip(file, byte, 4);
-      check_refusal(run.resume(), file + " is not what was written with checkpoint.json" + way_out);
+      check_refusal(run.resume(), file + " does not match its digest in checkpoint.json" + way_out);
       write_text(file, sound);
     }
     write_text(file, sound.substr(0, sound.size() / 2) + std::string(sound.size() - sound.size() / 2, '\0'));
-    check_refusal(run.resume(), file + " is not what was written with checkpoint.json" + way_out);
+    check_refusal(run.resume(), file + " does not match its digest in checkpoint.json" + way_out);
     fs::copy_file(before + "/" + name, file, fs::copy_options::overwrite_existing);
-    check_refusal(run.resume(), file + " is not what was written with checkpoint.json" + way_out);
+    check_refusal(run.resume(), file + " does not match its digest in checkpoint.json" + way_out);
     fs::remove(file);
     check_refusal(run.resume(), "cannot read " + file + ": No such file or directory" + way_out);
     write_text(file, sound);
@@ -83,11 +83,11 @@ TEST_CASE("A flipped bit anywhere in a checkpoint is found, and the checkpoint b
   flip(before + "/state.safetensors", 100, 0);
   flip(last + "/weights.safetensors", 100, 0);
   const Outcome resumed = run.resume();
-  CHECK_THAT(resumed.err, REWIRE_CATCH_CONTAINS("; " + run.checkpoint(1) + " before it is sound: move "));
+  CHECK_THAT(resumed.err, REWIRE_CATCH_CONTAINS("; " + run.checkpoint(1) + " before it is intact: move "));
   CHECK(run.eval().err ==
-        "rewire: " + last + "/weights.safetensors is not what was written with checkpoint.json\n");
+        "rewire: " + last + "/weights.safetensors does not match its digest in checkpoint.json\n");
   flip(run.checkpoint(1) + "/checkpoint.json", 12, 2);
-  CHECK_THAT(run.resume().err, REWIRE_CATCH_CONTAINS("; no checkpoint before it is sound: train again\n"));
+  CHECK_THAT(run.resume().err, REWIRE_CATCH_CONTAINS("; no checkpoint before it is intact: train again\n"));
 }
 
 TEST_CASE("No value of checkpoint.json can be changed, were it by one bit") {
@@ -109,7 +109,7 @@ TEST_CASE("A checkpoint under another's name, or without its count of steps, is 
   const std::string last = run.checkpoint(3), moved = run.path() + "/checkpoints/0004-00000012";
   fs::rename(last, moved);
   CHECK_THAT(run.resume().err,
-             REWIRE_CATCH_CONTAINS(moved + "/checkpoint.json is of the checkpoint 0003-00000012; "));
+             REWIRE_CATCH_CONTAINS(moved + "/checkpoint.json belongs to the checkpoint 0003-00000012; "));
 }
 
 TEST_CASE("A run of an earlier Rewire is refused in one line, and its weights still load") {
@@ -119,9 +119,8 @@ TEST_CASE("A run of an earlier Rewire is refused in one line, and its weights st
   json["format"] = 5;
   write_text(file, json.dump(2));
   const std::string refusal =
-      file +
-      " is of an earlier Rewire (format 5, not 6): its run cannot be gone on with; its weights are in " +
-      run.checkpoint(3) + "/weights.safetensors, for --weights and train.weights";
+      file + " is from an earlier Rewire (format 5, not 6): its run cannot be resumed; use its weights " +
+      run.checkpoint(3) + "/weights.safetensors with --weights or train.weights";
   check_refusal(run.resume(), refusal);
   check_refusal(run.eval(), refusal);
   const TemporaryFolder folder;
@@ -136,11 +135,12 @@ TEST_CASE("Counters beyond what a run can count are refused") {
   const std::string file = run.checkpoint(3) + "/checkpoint.json";
   const OrderedJson json = OrderedJson::parse(read_text(file));
   for (const auto& [key, value, shown] :
-       {std::tuple<std::string, OrderedJson, std::string>{"epoch", 4294967296,
-                                                          "4294967296, no whole number from 0 to 4294967295"},
-        {"step", -1, "-1, no whole number from 0 to 9007199254740992"},
-        {"images", 18446744073709551615U, "18446744073709551615, no whole number from 0 to 9007199254740992"},
-        {"metrics_bytes", 1.5, "1.5, no whole number from 0 to 9223372036854775807"}}) {
+       {std::tuple<std::string, OrderedJson, std::string>{
+            "epoch", 4294967296, "4294967296, not a whole number from 0 to 4294967295"},
+        {"step", -1, "-1, not a whole number from 0 to 9007199254740992"},
+        {"images", 18446744073709551615U,
+         "18446744073709551615, not a whole number from 0 to 9007199254740992"},
+        {"metrics_bytes", 1.5, "1.5, not a whole number from 0 to 9223372036854775807"}}) {
     OrderedJson changed = json;
     changed[key] = value;
     write_text(file, sealed(changed));
@@ -158,7 +158,7 @@ TEST_CASE("A best metric that is no name is refused") {
     write_text(file, sealed(json));
     const Outcome outcome = run.resume();
     CHECK(outcome.code == 2);
-    CHECK_THAT(outcome.err, REWIRE_CATCH_CONTAINS("is no name of a metric"));
+    CHECK_THAT(outcome.err, REWIRE_CATCH_CONTAINS("is not the name of a metric"));
   }
 }
 
@@ -169,7 +169,7 @@ TEST_CASE("A recipe whose seed was changed is told from the run's") {
   REQUIRE(at != std::string::npos);
   recipe[at + 7] = '5';
   write_text(run.path() + "/recipe.toml", recipe);
-  check_refusal(run.resume(), run.checkpoint(3) + " is of a run with seed = 0, the recipe has 5");
+  check_refusal(run.resume(), run.checkpoint(3) + " is from a run with seed = 0, but the recipe has 5");
 }
 
 TEST_CASE("choices.json of another shape is refused where it differs") {
@@ -197,11 +197,11 @@ TEST_CASE("choices.json of another shape is refused where it differs") {
   refused(with("choices", OrderedJson::object()), file + ": choices is an object, not a list");
   refused(with("egnine", "jit"), file + " has an unknown \"egnine\" (did you mean 'engine'?)");
   refused("[]", file + " is a list, not an object");
-  refused("", file + " is no JSON: ");
+  refused("", file + " is not valid JSON: ");
   refused(with("later", OrderedJson::parse(std::string(15, '[') + std::string(15, ']'))),
           file + ": later[0] is a list");
   refused("{\"engine\": " + std::string(40'000, '[') + std::string(40'000, ']') + "}",
-          file + " is no JSON: it is more than 16 levels deep");
+          file + " is not valid JSON: it is more than 16 levels deep");
   CHECK(fs::file_size(file) < 100'000);
 }
 
@@ -220,9 +220,7 @@ TEST_CASE("A run whose folder is removed, or replaced, ends in one line and make
     fs::rename(run, folder.file("moved"));
     if (replaced) fs::create_directory(run);
     const Outcome outcome = command.wait();
-    check_refusal(
-        outcome,
-        run + " was removed, or another folder put in its place, while the run wrote to it: it ends here");
+    check_refusal(outcome, run + " was removed or replaced while the run wrote to it: the run ends here");
     CHECK(fs::exists(run) == replaced);
     if (replaced) CHECK(fs::is_empty(run));
   }
@@ -295,13 +293,13 @@ TEST_CASE("The best checkpoint and the averages of the weights are evaluated by 
   refused({run, "--checkpoint", "first"}, run + " has no checkpoint 'first'" + there);
   refused({run, "--checkpoint", "0009-00000001"}, run + " has no checkpoint '0009-00000001'" + there);
   refused({"vit_tiny_28", "--ema", "--weights", run + "/weights.safetensors"},
-          "--ema chooses among the weights of a run, and vit_tiny_28 is none");
+          "--ema chooses among the weights of a run, but vit_tiny_28 is not a run");
   refused({run, "--checkpoint", "best", "--weights", run + "/weights.safetensors"},
-          "--checkpoint chooses among the weights of the run: drop it, or --weights " + run +
+          "--checkpoint chooses among the weights of the run: remove it, or --weights " + run +
               "/weights.safetensors");
   const std::string averages = run + "/checkpoints/0003-00000012/weights_ema.safetensors";
   flip(averages, 100, 0);
-  refused({run, "--ema"}, averages + " is not what was written with checkpoint.json");
+  refused({run, "--ema"}, averages + " does not match its digest in checkpoint.json");
   REQUIRE(rewire_command(Words{"train"} + kThreeEpochs + Words{"--out", plain}).code == 0);
   refused({plain, "--ema"}, plain +
                                 "/checkpoints/0003-00000012 has no weights_ema.safetensors: the run keeps no "

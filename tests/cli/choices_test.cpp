@@ -128,7 +128,7 @@ TEST_CASE("A damaged entry of the cache is passed over, with a line for who asks
   REQUIRE(entries >= 1);
   const Outcome again = place.rewire(bench);
   CHECK(again.code == 0);
-  CHECK_THAT(again.err, REWIRE_CATCH_CONTAINS(".choice: it is no JSON: "));
+  CHECK_THAT(again.err, REWIRE_CATCH_CONTAINS(".choice: it is not valid JSON: "));
 }
 
 TEST_CASE("A file of choices that is wrong is refused before anything is made") {
@@ -143,16 +143,16 @@ TEST_CASE("A file of choices that is wrong is refused before anything is made") 
   const std::string file = "rewire: " + place.file("given.json");
   CHECK(refusal(R"([{"key": "circulant_matmull rows=16", "taken": "fft"}])") ==
         file +
-            ": 'circulant_matmull rows=16' is no choice of this Rewire (did you mean 'circulant_matmul'?)\n");
+            ": this Rewire has no choice 'circulant_matmull rows=16' (did you mean 'circulant_matmul'?)\n");
   CHECK(refusal(R"([{"key": "circulant_matmul rows=16", "taken": "dens"}])") ==
         file +
-            ": 'dens' is none of dense, split2, split4, split8, fft, which 'circulant_matmul rows=16' has "
+            ": 'dens' is not one of dense, split2, split4, split8, fft, as 'circulant_matmul rows=16' needs "
             "(did you mean 'dense'?)\n");
   CHECK(refusal(R"([{"key": "tile sm_90 rows 5", "taken": "rows: vector 4"}])") ==
-        file + ": 'rows: vector 4' is no schedule of a kernel's, which 'tile sm_90 rows 5' has\n");
+        file + ": 'rows: vector 4' is not a kernel's schedule, as 'tile sm_90 rows 5' needs\n");
   CHECK(refusal("[{\"key\": \"" + kKey + "\", \"taken\": \"split8\"}]") ==
-        "rewire: the recorded choice of '" + kKey + "' is 'split8', which cannot be here: it is one of " +
-            "dense, split2, split4, fft\n");
+        "rewire: the recorded choice of '" + kKey +
+            "' is 'split8', which is not available here; choose from " + "dense, split2, split4, fft\n");
   CHECK(place.rewire({"train", "--resume", place.file("never"), "--choices", "x"}).code == 2);
 }
 

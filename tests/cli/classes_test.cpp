@@ -51,8 +51,7 @@ TEST_CASE("An evaluation tells classes by the names that weights learnt, by a cl
   const Words moved = {"--set", "data.path=" + other.path()};
   const Outcome unknown = animals.eval(moved);
   CHECK(unknown.code == 2);
-  CHECK_THAT(unknown.err,
-             REWIRE_CATCH_CONTAINS("its class '1' is none of the 4 that the weights tell apart"));
+  CHECK_THAT(unknown.err, REWIRE_CATCH_CONTAINS("its class '1' is not one of the 4 classes of the weights"));
   other.write("names.txt", "1\tdog\n2\tbee\n3\tant\n");
   other.write("labels.txt", "1\t3\n2\t1\n");
   for (const char* map : {"names.txt", "labels.txt"}) {
@@ -64,7 +63,7 @@ TEST_CASE("An evaluation tells classes by the names that weights learnt, by a cl
   const Outcome by_label = rewire_command(Words{"eval", animals.run()} + moved +
                                           Words{"--set", "data.class_map=" + other.file("labels.txt")});
   CHECK_THAT(by_label.err,
-             REWIRE_CATCH_CONTAINS("classes are compared by label alone: the data set names none\n"));
+             REWIRE_CATCH_CONTAINS("classes are compared by label only: the data set has no class names\n"));
 }
 
 TEST_CASE(
@@ -78,15 +77,15 @@ TEST_CASE(
   const Outcome others = rewire_command({"train", "--resume", run, "--set", "eval.classes=all", "--set",
                                          "train.epochs=2", "--set", "train.patience=2"});
   CHECK(others.code == 0);
-  CHECK_THAT(others.err,
-             REWIRE_CATCH_CONTAINS("the best checkpoint was chosen by other evaluations than from here "
-                                   "on: the next one is the best\n"));
+  CHECK_THAT(others.err, REWIRE_CATCH_CONTAINS("the best checkpoint was chosen by evaluations that differ "
+                                               "from the coming ones: the next one is the best\n"));
   CHECK(metrics(run).back().at("epoch") == 1);
   animals.put("val/ant/0.png", "png_grey");
   const Outcome images = rewire_command({"train", "--resume", run, "--set", "train.epochs=3"});
-  CHECK_THAT(images.err,
-             REWIRE_CATCH_CONTAINS("the test samples are not those of the run's evaluations so far (2 "
-                                   "samples then, 3 now)\n"));
+  CHECK_THAT(
+      images.err,
+      REWIRE_CATCH_CONTAINS(
+          "the test samples differ from those of the run's earlier evaluations (2 samples then, 3 now)\n"));
   CHECK_THAT(images.err, REWIRE_CATCH_CONTAINS("the next one is the best\n"));
 }
 
@@ -142,7 +141,7 @@ TEST_CASE("Tables of runs that have seen other data say so") {
   CHECK(Json::parse(rewire_command({"report", one, two, "--json"}).out).at("mixed_data").size() == 2);
   std::filesystem::remove_all(two + "/checkpoints");
   CHECK_THAT(rewire_command({"report", one, two, "--output", page}).err,
-             REWIRE_CATCH_CONTAINS("no sound checkpoint says which data they have seen: two\n"));
+             REWIRE_CATCH_CONTAINS("no intact checkpoint records which data they have seen: two\n"));
 }
 
 TEST_CASE(

@@ -62,6 +62,7 @@ const std::vector<std::string> kCommands = {"train",
                                             "schedules info",
                                             "doctor",
                                             "help",
+                                            "docs",
                                             "completion",
                                             "man"};
 
@@ -145,11 +146,10 @@ TEST_CASE("Inputs by name are those of --input and --labels") {
         "rewire: there is no file for 'label': give --input label=FILE or --labels FILE\n");
   CHECK(grad({"--labels", y}, "c").err == "rewire: there is no file for 'image': give --input image=FILE\n");
   CHECK(grad({"--input", x, "--input", "image=" + x}, "c").err ==
-        "rewire: --input image=" + x + ": 'image' has a file already\n");
+        "rewire: --input image=" + x + ": 'image' already has a file\n");
   CHECK(grad({"--input", x, "--input", "lable=" + y}, "c").err ==
         "rewire: --input lable=" + y +
-            ": nothing here takes 'lable' (did you mean 'label'?); there is image, "
-            "label\n");
+            ": there is no input 'lable' (did you mean 'label'?); the inputs are image, label\n");
   CHECK(rewire_command(Words{"run"} + kModel + weights + Words{work.file("o.npy"), "--input", "image=" + x})
             .code == 0);
 }
@@ -358,8 +358,9 @@ TEST_CASE("dump shows the step's kernels at each stage, and one by name") {
   for (const char* stage : {"ir", "rewritten", "step", "plan"}) {
     const Outcome refused = rewire_command(dump + Words{stage, "--kernel", name});
     CHECK(refused.code == 2);
-    CHECK(refused.err == "rewire: dump: --kernel is of --stage fused, tile, llvm, asm, cuda or ptx, not of " +
-                             std::string(stage) + "\n");
+    CHECK(refused.err ==
+          "rewire: dump: --kernel works only with --stage fused, tile, llvm, asm, cuda or ptx, not with " +
+              std::string(stage) + "\n");
   }
 }
 
@@ -422,19 +423,20 @@ TEST_CASE("bench --pipe says what is wrong with a line, and goes on") {
        json(kModel + Words{"--steps", "1", "--batch", "2"}).dump()},
       work);
   REQUIRE(answers.size() == 8);
-  const std::string no_words = "bench --pipe: a line is a JSON array of strings, the arguments of one bench";
+  const std::string no_words =
+      "bench --pipe: a line must be a JSON array of strings, the arguments of one bench";
   CHECK(answers[0].at("error") == no_words);
   CHECK(answers[1].at("error") == no_words);
   CHECK(answers[2].at("error") == "bench: MODEL is required; see rewire bench --help");
   CHECK_THAT(answers[3].at("error").get<std::string>(), REWIRE_CATCH_CONTAINS("did you mean 'vit_tiny_28'?"));
-  CHECK(answers[4].at("error") == "bench --pipe: a line of it cannot have --pipe");
-  CHECK(answers[5].at("error") == "bench: no place for --help");
+  CHECK(answers[4].at("error") == "bench --pipe: a line cannot have --pipe");
+  CHECK(answers[5].at("error") == "bench: --help is not possible here");
   CHECK_THAT(answers[6].at("error").get<std::string>(), REWIRE_CATCH_CONTAINS("unknown option --stpes"));
   CHECK(answers[7].at("step_ms") > 0);
   CHECK_THAT(rewire_command({"bench", "--quiet"}).err,
              REWIRE_CATCH_CONTAINS("bench: MODEL is required (or --pipe); see rewire bench --help"));
   CHECK_THAT(rewire_command({"bench", "vit_tiny_28", "--pipe"}).err,
-             REWIRE_CATCH_CONTAINS("bench --pipe: MODEL stands in the lines, not beside it"));
+             REWIRE_CATCH_CONTAINS("bench --pipe: MODEL belongs in the lines: drop it"));
 }
 
 TEST_CASE("bench prints speed, memory and compile time, and on request each kernel and call") {
@@ -530,9 +532,10 @@ TEST_CASE("analyze --init sets sets of plugins side by side, as a table and as J
               "\nJacobians are left out: it is 40 x 40 in blocks.0; at most 39 rows (--largest-jacobian)\n"));
   const Outcome vague = rewire_command(Words{"analyze"} + kModel);
   CHECK(vague.code == 2);
-  CHECK(vague.err ==
-        "rewire: analyze: say what to measure: the folder of a run for its streams, or --init for the "
-        "conditioning of the freshly initialised network\n");
+  CHECK(
+      vague.err ==
+      "rewire: analyze: say what to measure: a run folder for its streams, or --init for the conditioning of "
+      "the freshly initialised network\n");
   CHECK(rewire_command(Words{"analyze", "--init", "--against", " "} + kModel).err ==
         "rewire: --against ' ' names no plugin: write none for no plugin\n");
 }
@@ -573,7 +576,7 @@ TEST_CASE("analyze RUN measures the streams of its weights on its test images, a
   CHECK(less.at("images") == 1);
   const Outcome table = rewire_command({"analyze", run, "--checkpoint", "last"});
   CHECK_THAT(table.out, REWIRE_CATCH_CONTAINS("\njoin ") && REWIRE_CATCH_CONTAINS("\nblocks.0.mlp ") &&
-                            REWIRE_CATCH_CONTAINS(" numbers an image, effective rank ") &&
+                            REWIRE_CATCH_CONTAINS(" numbers per image, effective rank ") &&
                             REWIRE_CATCH_CONTAINS("\nblock ") && !REWIRE_CATCH_CONTAINS("condition"));
   const json conditioned =
       json::parse(rewire_command({"analyze", run, "--json", "--quiet", "--conditioning"}).out);
@@ -586,12 +589,12 @@ TEST_CASE("analyze RUN measures the streams of its weights on its test images, a
     return outcome.err;
   };
   CHECK(refusal({run, "--against", "none"}) ==
-        "rewire: analyze: --against belongs to --init, and " + run + " is a folder of a run\n");
+        "rewire: analyze: --against works only with --init, and " + run + " is a run folder\n");
   CHECK(refusal(Words{"--init", "--ema"} + kModel) ==
-        "rewire: analyze: --ema belongs to a run, and --init is before any\n");
+        "rewire: analyze: --ema works only with a run folder: drop it or --init\n");
   CHECK(refusal(Words{"--init", "--conditioning"} + kModel) ==
-        "rewire: analyze: --conditioning belongs to a run, and --init is before any\n");
-  CHECK_THAT(refusal({folder.path().string()}), REWIRE_CATCH_CONTAINS("has no recipe.toml: it is no run"));
+        "rewire: analyze: --conditioning works only with a run folder: drop it or --init\n");
+  CHECK_THAT(refusal({folder.path().string()}), REWIRE_CATCH_CONTAINS("has no recipe.toml: it is not a run"));
 }
 
 TEST_CASE("plugin and plugins are one word, and so are gpu and cuda") {
@@ -606,7 +609,7 @@ TEST_CASE("plugin and plugins are one word, and so are gpu and cuda") {
         rewire_command({"plugin", "test", "gain.so"}).err);
   for (const char* device : {"gpu", "cuda"}) {
     CHECK(rewire_command({"eval", "run", "--engine", "evaluator", "--device", device}).err ==
-          "rewire: --engine evaluator is of the CPU: drop it, or --device cuda\n");
+          "rewire: --engine evaluator runs on the CPU: drop it or --device cuda\n");
   }
   CHECK_THAT(rewire_command({"eval", "run", "--device", "gup"}).err,
              REWIRE_CATCH_CONTAINS("'gup' is none of cpu, cuda"));

@@ -186,7 +186,7 @@ TEST_CASE("dump --device cuda prints the kernels that the engine compiles, each 
   CHECK_THAT(here.out, REWIRE_CATCH_CONTAINS(", gelu"));
   CHECK(here.out != anywhere.out);
   CHECK_THAT(on_fake(fused + kCuda + Words{"--arch", "sm_90"}).err,
-             REWIRE_CATCH_CONTAINS("dump: --device cuda is the GPU that is there: drop --arch"));
+             REWIRE_CATCH_CONTAINS("dump: --device cuda uses the GPU of this machine: drop --arch"));
 }
 
 TEST_CASE("every launch of a profile was predicted, and every launch that was predicted is there") {
@@ -213,10 +213,10 @@ TEST_CASE("every launch of a profile was predicted, and every launch that was pr
   CHECK(told == measured);
   CHECK(object.at("ms").get<double>() == Approx(total));
   const Outcome text = rewire_command(Words{"dump", "--stage", "times"} + network);
-  CHECK_THAT(text.out,
-             REWIRE_CATCH_CONTAINS("predicted for h100") && REWIRE_CATCH_CONTAINS("one after the other"));
+  CHECK_THAT(text.out, REWIRE_CATCH_CONTAINS("predicted for h100") &&
+                           REWIRE_CATCH_CONTAINS("total, one launch at a time"));
   CHECK(rewire_command(Words{"dump", "--stage", "times", "--arch", "sm_90"} + network).err ==
-        "rewire: dump: --stage times is of a --card, whose --arch is its own\n");
+        "rewire: dump: --stage times takes the architecture of --card: drop --arch\n");
 }
 
 TEST_CASE("bench runs on a GPU, and doctor names what is there") {
@@ -284,7 +284,7 @@ TEST_CASE("train.tf32 is a GPU's: recorded and shown there, refused on a CPU bef
   CHECK_THAT(read_text(folder.file("run/choices.json")), REWIRE_CATCH_CONTAINS(" f32 tf32 "));
   const Outcome bench = on_fake(Words{"bench", "--quiet", "--no-autotune", "--steps", "1", "--batch", "2"} +
                                 kModel + kCuda + tf32);
-  CHECK_THAT(bench.out, REWIRE_CATCH_CONTAINS("products  of f32 by TF32"));
+  CHECK_THAT(bench.out, REWIRE_CATCH_CONTAINS("products  of f32 use TF32"));
   const Outcome verified = on_fake(Words{"verify", "--quiet"} + kModel + kCuda + tf32);
   CHECK(verified.err.empty());
   CHECK(verified.code == 0);
@@ -294,9 +294,8 @@ TEST_CASE("train.tf32 is a GPU's: recorded and shown there, refused on a CPU bef
     CAPTURE(command[0]);
     const Outcome refused = rewire_command(command);
     CHECK(refused.code == 2);
-    CHECK(
-        refused.err ==
-        "rewire: train.tf32 is true: that takes --device cuda, a CPU has no TF32; --set train.tf32=false\n");
+    CHECK(refused.err ==
+          "rewire: train.tf32=true needs --device cuda, because a CPU has no TF32; set train.tf32=false\n");
   }
   CHECK_FALSE(fs::exists(folder.file("other")));
   CHECK(rewire_command({"eval", folder.file("run"), "--set", "train.tf32=false", "--quiet"}).code == 0);
@@ -361,7 +360,7 @@ TEST_CASE(
     CHECK_THAT(missing.err, REWIRE_CATCH_CONTAINS(op));
   CHECK(std::ranges::count(missing.err, '\n') == std::ranges::count(there.err, '\n') + 3);
   CHECK_THAT(missing.err, REWIRE_CATCH_CONTAINS("REWIRE_CUDNN is '/nowhere/libcudnn.so.9'") &&
-                              REWIRE_CATCH_CONTAINS("so the host computes it while the device waits"));
+                              REWIRE_CATCH_CONTAINS("so the host computes it and the device waits"));
 }
 
 TEST_CASE("what a GPU lacks is one line and exit code 2, before a run folder is made") {
@@ -381,10 +380,9 @@ TEST_CASE("what a GPU lacks is one line and exit code 2, before a run folder is 
   const Outcome no_device =
       on_fake(Words{"bench"} + kModel + kUntimed + kCuda, {"REWIRE_FAKE_CUDA_FAIL=cuInit:1:100"});
   CHECK(no_device.code == 2);
-  CHECK_THAT(no_device.err,
-             REWIRE_CATCH_CONTAINS("finds no device it can use: cuInit: CUDA_ERROR_NO_DEVICE"));
+  CHECK_THAT(no_device.err, REWIRE_CATCH_CONTAINS("finds no usable device: cuInit: CUDA_ERROR_NO_DEVICE"));
   CHECK(rewire_command(Words{"eval", "run", "--engine", "evaluator"} + kCuda).err ==
-        "rewire: --engine evaluator is of the CPU: drop it, or --device cuda\n");
+        "rewire: --engine evaluator runs on the CPU: drop it or --device cuda\n");
 }
 
 /// A spectrum of 1100 points, filtered and brought back.
@@ -422,7 +420,7 @@ TEST_CASE("long Fourier transforms are cuFFT's, and the host's with one line whe
   const Outcome missing = outcome("host.npy", kCuda, {"REWIRE_CUFFT=/nowhere/libcufft.so"});
   CHECK(missing.code == 0);
   CHECK_THAT(missing.err, REWIRE_CATCH_CONTAINS("REWIRE_CUFFT is '/nowhere/libcufft.so'") &&
-                              REWIRE_CATCH_CONTAINS("the host's beyond"));
+                              REWIRE_CATCH_CONTAINS("the host computes longer ones"));
   CHECK(std::ranges::count(without_progress(missing.err), '\n') == std::ranges::count(cpu.err, '\n') + 1);
   for (const char* output : {"gpu.npy", "host.npy"}) {
     CAPTURE(output);
@@ -450,7 +448,7 @@ TEST_CASE("a device with too little memory is a request to mend, and leaves no r
     CHECK_THAT(failed.err,
                REWIRE_CATCH_CONTAINS("rewire: cuMemAlloc of ") &&
                    REWIRE_CATCH_CONTAINS("CUDA_ERROR_OUT_OF_MEMORY (out of memory); use a smaller "
-                                         "train.batch, or end what else uses the device\n"));
+                                         "train.batch, or end other programs on the device\n"));
     CHECK(folder.entries() == 0);
   }
 }

@@ -61,7 +61,7 @@ TEST_CASE("data info says what the splits hold, and draws a row of images a clas
             path +
             "/t10k-images-idx3-ubyte or t10k-images-idx3-ubyte.gz; set data.path to the folder "
             "that holds it\n" +
-            sheet + ": images of train, a class a row, from the top:\n  0, 1\n");
+            sheet + ": images of train, one class per row, from the top:\n  0, 1\n");
   const runtime::DrawnImage drawn = picture(sheet, 1);
   CHECK(drawn.height == 2 * 100 + 4);
   CHECK(drawn.width == 8 * 100 + 4);
@@ -117,15 +117,15 @@ void check_refused_data(const Words& words, const std::string& message) {
 TEST_CASE("What the data commands are asked in vain is refused in one line") {
   const TemporaryFolder folder;
   const std::string path = folder.path().string(), output = folder.file("x.png");
-  check_refused_data({"info", path}, path + ": no data of a known format is seen there: say which of idx|");
+  check_refused_data({"info", path}, path + ": cannot tell the format of the data there: give one of idx|");
   check_refused_data({"info", "/nowhere"}, "/nowhere: No such file or directory\n");
   check_refused_data({"info", path, "--format", "idxx"}, "--format=idxx is unknown: it takes one of idx|");
   check_refused_data({"info", path, "--format", "synthetic"},
-                     "data info: the format synthetic has no data.path: there is nothing to look at\n");
+                     "data info: the format synthetic has no data.path, so there is nothing to examine\n");
   check_refused_data({"info", path, "--format", "idx", "--set", "model.dim=3"},
                      "data info: --set takes data.key=value, not 'model.dim=3'\n");
   check_refused_data({"info", path, "--set", "data.path=y"},
-                     "data info: PATH and --format say what --set data.path=y would\n");
+                     "data info: use PATH and --format instead of --set data.path=y\n");
   check_refused_data({"info", path, "--format", "idx", "--set", "data.threads=3"},
                      "data info: --set data.threads=3 has no effect: the format idx has no such keys\n");
   check_refused_data({"info", path, "--format", "cifar", "--set", "data.prefetch=3"},
@@ -135,16 +135,16 @@ TEST_CASE("What the data commands are asked in vain is refused in one line") {
   check_refused_data({"info", path, "--format", "idx"}, "cannot find " + path + "/train-images-idx3-ubyte");
   const std::string image = folder.file("image.png");
   write_text(image, "");
-  check_refused_data({"try", image, "--output", image}, "--output " + image + " is a file that is read");
+  check_refused_data({"try", image, "--output", image}, "--output " + image + " is also an input");
   check_refused_data({"try", image, "--output", output}, image + ": the file is empty\n");
   check_refused_data({"try", path + "/no.png", "--output", output}, "cannot read " + path + "/no.png");
   check_refused_data({"preview", "vit_tiny_28", "--output", output, "--set", "data.format=synthetic", "--set",
                       "data.count=9", "--split", "test", "--batch", "1"},
-                     "data preview: --batch 1: the test images are 1 batches of 9, counted from 0\n");
+                     "data preview: --batch 1: the test split has 1 batches of 9 images, counted from 0\n");
   check_refused_data({"try", image, "--output", output, "--size", "8193"},
                      "data try: --size 8193: at most 8192\n");
   CHECK(
-      rewire_command({"data"}).err.starts_with("rewire: 'data' wants a second word: there are data info, "));
+      rewire_command({"data"}).err.starts_with("rewire: 'data' needs a second word: there are data info, "));
   CHECK(rewire_command({"data", "inof"})
             .err.starts_with(
                 "rewire: unknown command 'data inof' (did you mean 'info'?); there are data info, "));
@@ -278,13 +278,13 @@ TEST_CASE("What a data set's folders hold beside it is said by data info, and wh
   write_folder(folder, {"train/cat/a.heic", "train/dog/b.webp", "train/dog/c.WEBP", "val/dog/d.avif"});
   std::filesystem::create_directories(folder.file("train/__MACOSX"));
   const std::string path = folder.path().string();
-  const std::string images = "files that look like images and are left out: ",
-                    end = "; JPEG and PNG files are read";
+  const std::string images = "files that look like images but are left out: ",
+                    end = "; only JPEG and PNG files are read";
   const Outcome info = rewire_command({"data", "info", path});
   CHECK(info.code == 0);
   CHECK_THAT(info.out,
              REWIRE_CATCH_CONTAINS("\n  left out    " + images + "1 .heic, 2 .webp" + end +
-                                   "\n  left out    folders that are taken for no class: 1 (__MACOSX)\n") &&
+                                   "\n  left out    folders that are not classes: 1 (__MACOSX)\n") &&
                  REWIRE_CATCH_CONTAINS("\n  left out    " + images + "1 .avif" + end + "\n"));
   const json object = json::parse(rewire_command({"data", "info", path, "--json"}).out);
   CHECK(object.at("splits").at(0).at("left_out").size() == 2);
@@ -300,10 +300,9 @@ TEST_CASE("What a data set's folders hold beside it is said by data info, and wh
   CAPTURE(trained.err);
   REQUIRE(trained.code == 0);
   const std::string log = read_text(folder.file("run/log.txt"));
-  for (const std::string& line :
-       {"warning: " + path + "/train: " + images + "1 .heic, 2 .webp" + end,
-        "warning: " + path + "/train: folders that are taken for no class: 1 (__MACOSX)",
-        "warning: " + path + "/val: " + images + "1 .avif" + end}) {
+  for (const std::string& line : {"warning: " + path + "/train: " + images + "1 .heic, 2 .webp" + end,
+                                  "warning: " + path + "/train: folders that are not classes: 1 (__MACOSX)",
+                                  "warning: " + path + "/val: " + images + "1 .avif" + end}) {
     CAPTURE(line, log);
     const std::size_t at = log.find(line);
     REQUIRE(at != std::string::npos);
@@ -335,7 +334,7 @@ TEST_CASE("A cache of decoded images that is cut while a run trains ends it with
   CHECK(outcome.code == 2);
   CHECK_THAT(outcome.err,
              REWIRE_CATCH_CONTAINS(
-                 ".images: the decoded images have changed since they were opened: start again\n"));
+                 ".images: the decoded images have changed since they were opened: run the command again\n"));
 }
 
 TEST_CASE("Where no test image can be read, that is what is said") {
@@ -364,8 +363,8 @@ TEST_CASE("Where no test image can be read, that is what is said") {
                                           "--set",
                                           "data.unreadable=skip"});
   CHECK(outcome.code == 2);
-  CHECK_THAT(outcome.err, REWIRE_CATCH_CONTAINS(
-                              "not one of the test samples can be read: evaluation has nothing to go by"));
+  CHECK_THAT(outcome.err,
+             REWIRE_CATCH_CONTAINS("none of the test samples can be read, so nothing can be evaluated"));
 }
 
 }  // namespace

@@ -101,14 +101,14 @@ TEST_CASE("Diagnostics that cannot be had are refused in one line") {
     return outcome.err;
   };
   CHECK(refusal({"--set", "diagnose.images=41"}) ==
-        "rewire: diagnose.images=41: synthetic data has 40 test images: set so many, or fewer\n");
+        "rewire: diagnose.images=41: synthetic data has 40 test images: set at most that many\n");
   CHECK_THAT(refusal({"--set", "diagnose.what=streems"}), REWIRE_CATCH_CONTAINS("(did you mean 'streams'?)"));
   CHECK_THAT(refusal({"--set", "diagnose.every=-5"}),
              REWIRE_CATCH_CONTAINS("diagnose.every=-5 is out of range"));
   CHECK_THAT(refusal({"--set", "diagnose.what=rank+parameters+streems"}),
-             REWIRE_CATCH_CONTAINS("there is no diagnostic 'streems'"));
+             REWIRE_CATCH_CONTAINS("unknown diagnostic 'streems'"));
   CHECK(refusal({"--set", "diagnose.what=parameters"}) ==
-        "rewire: diagnose.what=parameters: the network has nothing of it: ask for others too\n");
+        "rewire: diagnose.what=parameters: the network has none of it: add other quantities\n");
 }
 
 }  // namespace

@@ -134,14 +134,15 @@ TEST_CASE("A run of self-distillation refuses what its views and its teacher do 
     CHECK(outcome.code == 2);
     return outcome.err;
   };
-  CHECK_THAT(refusal({"--set", "objective.local_crops=3"}),
-             REWIRE_CATCH_CONTAINS("the view 'local' is f32[2,1,1,8,8], the objective takes f32[3,1,1,8,8]"));
+  CHECK_THAT(
+      refusal({"--set", "objective.local_crops=3"}),
+      REWIRE_CATCH_CONTAINS("the view 'local' is f32[2,1,1,8,8], but the objective takes f32[3,1,1,8,8]"));
   CHECK_THAT(refusal({"--set", "train.ema=0", "--set", "train.ema_end=-1"}),
-             REWIRE_CATCH_CONTAINS("train.ema is 0: set it, as to 0.996"));
+             REWIRE_CATCH_CONTAINS("train.ema is 0: set train.ema, for example to 0.996"));
   CHECK_THAT(refusal({"--set", "objective.name=supervised"}),
              REWIRE_CATCH_CONTAINS("set objective.name=dino"));
   CHECK_THAT(refusal({"--set", "eval.batch=40", "--set", "data.train_fraction=0.3"}),
-             REWIRE_CATCH_CONTAINS("eval.knn=3: a batch of evaluation has 40 images"));
+             REWIRE_CATCH_CONTAINS("eval.knn=3: an evaluation batch has 40 images"));
 }
 
 }  // namespace

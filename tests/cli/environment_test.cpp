@@ -25,10 +25,9 @@ TEST_CASE("The instructions that oneDNN may use are recorded, and another resume
   RunningCommand same(resumed + Words{"train.epochs=2"}, limited);
   CHECK(same.wait().err == "");
   RunningCommand other(resumed + Words{"train.epochs=3"});
-  CHECK(other.wait().err ==
-        "rewire: warning: " + run +
-            "/choices.json names another engine, target, library or environment than this one: "
-            "the run goes on, but not to the same bits\n");
+  CHECK(other.wait().err == "rewire: warning: " + run +
+                                "/choices.json records a different engine, target, library or environment: "
+                                "the run continues, but not to the same bits\n");
   const auto later = nlohmann::json::parse(read_text(run + "/choices.json")).at("later");
   REQUIRE(later.size() == 1);
   CHECK_FALSE(later[0].contains("environment"));

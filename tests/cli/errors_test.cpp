@@ -21,7 +21,7 @@ TEST_CASE("Unknown commands, options and arguments are refused with the nearest 
                 "unknown command 'rnu' (did you mean 'run'?); rewire --help lists the commands");
   check_refusal(
       rewire_command({"--json", "models"}),
-      "'--json' stands before the command: write rewire COMMAND --json (rewire --help lists the commands)");
+      "'--json' comes before the command: write rewire COMMAND --json (rewire --help lists the commands)");
   check_refusal(
       rewire_command({"plugin", "nwe", "mine"}),
       "unknown command 'plugin nwe' (did you mean 'new'?); there are plugins info, plugin new, plugin test");
@@ -39,7 +39,7 @@ TEST_CASE("Unknown commands, options and arguments are refused with the nearest 
   check_refusal(rewire_command({"run", "vit_tiny_28", "--wieghts=w"}),
                 "run: unknown option --wieghts (did you mean '--weights'?); see rewire run --help");
   check_refusal(rewire_command({"step", "vit_tiny_28", "--steps", "many"}),
-                "step: --steps: 'many' is no integer; see rewire step --help");
+                "step: --steps: 'many' is not an integer; see rewire step --help");
   check_refusal(rewire_command({"verify", "vit_tiny_28", "--batch", "0"}),
                 "verify: --batch: 0 is out of range: it must be at least 1; see rewire verify --help");
   check_refusal(rewire_command({"dump", "vit_tiny_28", "--stage", "rewriten"}),
@@ -61,7 +61,7 @@ TEST_CASE("A model that is none, and options that do not fit, are refused") {
   check_refusal(rewire_command({"dump", "/nowhere/m.rir"}),
                 "cannot read /nowhere/m.rir: No such file or directory");
   check_refusal(rewire_command({"dump", "vit_tiny_28", "--set", "model.heads=5"}),
-                "model.dim=192 is no multiple of model.heads=5; set dim to heads times a head's width");
+                "model.dim=192 is not a multiple of model.heads=5; set dim to heads times a head's width");
   check_refusal(rewire_command({"dump", "vit_tiny_28", "--set", "model.dmi=5"}),
                 "--set model.dmi=5: unknown key model.dmi (did you mean 'dim'?)");
 }
@@ -106,7 +106,7 @@ TEST_CASE("A module's fault is refused with line, column and caret") {
       "    return logits = %0\n  }\n}\n");
   CHECK(rewire_command({"dump", module}).code == 0);
   check_refusal(rewire_command({"dump", module, "--set", "model.dim=3"}),
-                "--set model.dim=3: " + module + " is a module, its shapes are fixed in the file");
+                "--set model.dim=3: " + module + " is a module, whose shapes are fixed in the file");
 }
 
 TEST_CASE("Corrupt, short and foreign weights are refused, and no output appears") {
@@ -144,8 +144,8 @@ TEST_CASE("A network without a head runs, and is refused where a class is asked 
   REQUIRE(work.run(headless, "x.npy", "features.npy", "features.safetensors").code == 0);
   CHECK(runtime::read_npy(work.file("features.npy")).type() == ir::TensorType{ir::DType::f32, {kBatch, 8}});
   const std::string refusal =
-      "the model has no result 'logits', as without a head (model.classes=0); the objective supervised needs "
-      "one: set model.classes to how many there are";
+      "the model has no result 'logits' because it has no head (model.classes=0); the objective supervised "
+      "needs one: set model.classes to the number of classes";
   check_refusal(work.grad(headless), refusal);
   check_refusal(rewire_command(Words{"verify"} + headless), refusal);
 }
@@ -155,7 +155,7 @@ TEST_CASE("Weights of another shape or name are refused by name and both shapes"
   const std::string weights = work.file("w.safetensors");
   check_refusal(work.run({"vit_tiny_28", "--set", "model.dim=12", "--set", "model.depth=1", "--set",
                           "model.heads=2", "--set", "model.patch=14"}),
-                weights + ": 'cls_token' has the shape [1,1,8]; the model's has [1,1,12]");
+                weights + ": 'cls_token' has the shape [1,1,8], but the model's has [1,1,12]");
   runtime::SafetensorsFile file = runtime::read_safetensors(weights);
   file.tensors.emplace("haed.weight", file.tensors.at("head.weight").clone());
   runtime::write_safetensors(weights, file.tensors);
@@ -163,7 +163,7 @@ TEST_CASE("Weights of another shape or name are refused by name and both shapes"
                 weights + ": the model has no 'haed.weight' f32[10,8] (did you mean 'head.weight'?)");
   file.tensors.erase("head.weight");
   runtime::write_safetensors(weights, file.tensors);
-  check_refusal(work.run(kModel), weights + ": it lacks 'head.weight' f32[10,8] of the model");
+  check_refusal(work.run(kModel), weights + ": it lacks 'head.weight' f32[10,8], which the model needs");
   CHECK_FALSE(std::filesystem::exists(work.file("out.npy")));
 }
 
@@ -175,11 +175,12 @@ TEST_CASE("Inputs and labels of the wrong shape, type or class are refused with 
     return work.run(kModel, "bad.npy");
   };
   check_refusal(run_on(floats({3, 1, 27, 28})),
-                input + ": 'image' is f32[3,1,27,28]; the program takes f32[3,1,28,28]");
+                input + ": 'image' is f32[3,1,27,28], but the program takes f32[3,1,28,28]");
   check_refusal(run_on(floats({3, 28, 28})),
                 input + ": f32[3,28,28] has the wrong rank: one batch has 4 axes");
-  check_refusal(run_on(runtime::convert(floats({3, 1, 28, 28}), ir::DType::f64)),
-                input + ": 'image' is f64[3,1,28,28]; the program takes f32[3,1,28,28]; convert it to f32");
+  check_refusal(
+      run_on(runtime::convert(floats({3, 1, 28, 28}), ir::DType::f64)),
+      input + ": 'image' is f64[3,1,28,28], but the program takes f32[3,1,28,28]; convert it to f32");
   write_text(input, "no numpy");
   const Outcome foreign = work.run(kModel, "bad.npy");
   CHECK(foreign.code == 2);
@@ -189,14 +190,14 @@ TEST_CASE("Inputs and labels of the wrong shape, type or class are refused with 
   labels.as<std::int64_t>()[1] = 10;
   runtime::write_npy(work.file("y.npy"), labels);
   check_refusal(work.grad(kModel),
-                work.file("y.npy") + ": the label 10 is none of the model's, which are 0 to 9");
+                work.file("y.npy") + ": the label 10 is not one of the model's, which are 0 to 9");
   runtime::write_npy(work.file("y.npy"), runtime::convert(labels, ir::DType::i32));
   check_refusal(work.grad(kModel),
-                work.file("y.npy") + ": 'label' is i32[3]; the program takes i64[3]; convert it to i64");
+                work.file("y.npy") + ": 'label' is i32[3], but the program takes i64[3]; convert it to i64");
   check_refusal(work.step(kModel, {"--input", work.file("xs.npy"), "--set", "train.accumulate=2"}),
                 work.file("xs.npy") +
-                    ": 'image' is f32[2,3,1,28,28]; 4 batches of the program are f32[4,3,1,28,28], or "
-                    "f32[3,1,28,28] for one that is used every time");
+                    ": 'image' is f32[2,3,1,28,28]; for 4 batches the program takes f32[4,3,1,28,28], or "
+                    "f32[3,1,28,28] to use one batch every time");
   for (const char* output : {"out.npy", "g.safetensors", "w2.safetensors"}) {
     CHECK_FALSE(std::filesystem::exists(work.file(output)));
   }
@@ -217,13 +218,13 @@ TEST_CASE("A file that is no plugin, one of another ABI, one that throws and wro
     CHECK_THAT(outcome.err, REWIRE_CATCH_CONTAINS("rewire: ") && REWIRE_CATCH_CONTAINS(words));
   };
   write_text(work.file("text.so"), "this is no library");
-  refused(work.file("text.so"), "it is no shared library");
+  refused(work.file("text.so"), "it is not a shared library");
   refused(plugin_file("no_symbol"), "rewire_plugin_query");
-  refused(plugin_file("newer_major"), "for plugin ABI 2.0, this rewire speaks 1.5");
+  refused(plugin_file("newer_major"), "for plugin ABI 2.0, but this rewire has 1.5");
   refused(plugin_file("misbehave") + ":act=throw", "plugin 'misbehave': this model is not to its taste");
   refused(plugin_file("gain") + ":facto=3", "it has no parameter 'facto' (did you mean 'factor'?)");
   refused("no_such_plugin_anywhere", "no_such_plugin_anywhere");
-  refused("gain:", "is no key=value");
+  refused("gain:", "is not key=value");
 }
 
 TEST_CASE("A plugin's fault is the same one line whatever the command, and nothing is written") {
@@ -258,10 +259,10 @@ TEST_CASE("A plugin's fault is the same one line whatever the command, and nothi
           "branch|shortcut|path|cleared|untouched|facts (did you mean 'branch'?)");
   refused(gain + ":layers=7", "plugin 'gain': layers=7: the last block is 0");
   refused(gain + ":layers=one",
-          "plugin 'gain': layers=one: 'one' is no block or range of blocks, such as 3 or 4-5");
+          "plugin 'gain': layers=one: 'one' is not a block or range of blocks, such as 3 or 4-5");
   refused(misbehave + ":act=wrong_shape",
           "plugin 'misbehave': it gave the branch of blocks.0.attn the type f32[1,5,1]; the stream's is "
-          "f32[1,5,8] and must stay (set_branch, misbehave.cpp:52)");
+          "f32[1,5,8] and must not change (set_branch, misbehave.cpp:52)");
   refused(misbehave + ":act=throw_lines", "plugin 'misbehave': a b   c");
   refused(misbehave + ":act=raw_lines", "plugin 'misbehave': it threw: raw lines");
   const std::string folder = REWIRE_FIXTURES;
@@ -306,7 +307,7 @@ TEST_CASE("What a plugin would be refused for, in a later epoch too, is refused 
                 "plugin 'misbehave': this model is not to its taste");
   // Both are on in epoch 2 alone.
   check_refusal(dump_with({gain + ":to_epoch=3", gain + ":from_epoch=2"}),
-                "plugin 'gain': the branch of blocks.0.attn is claimed already by plugin 'gain': use one of "
+                "plugin 'gain': the branch of blocks.0.attn is already claimed by plugin 'gain': use one of "
                 "the two, or give them disjoint sites= or layers=");
   CHECK(dump_with({gain + ":to_epoch=2", gain + ":from_epoch=2"}).code == 0);
 }

@@ -139,7 +139,7 @@ TEST_CASE("tokencut prints a box for each image, draws masks, and counts what is
   CHECK(told[3].at("corloc") >= 0);
   CHECK(rewire_command(words).out == outcome.out.substr(0, outcome.out.rfind("{\"images\"")));
   CHECK_THAT(refused(common + Words{"4", "--boxes", folder.file("boxes.json")}),
-             REWIRE_CATCH_CONTAINS("it has the boxes of 3 images, and 4 are taken"));
+             REWIRE_CATCH_CONTAINS("it has the boxes of 3 images, but 4 images are taken"));
 }
 
 TEST_CASE("A masked autoencoder's encoder gives features, and a vit is trained from it") {
@@ -177,13 +177,13 @@ TEST_CASE("What a run is made of is not written over, and two outputs are two fi
   CHECK(rewire_command({"features", run, "--output", run + "/features.npy", "--quiet"}).code == 0);
   CHECK_THAT(
       refused({"features", run, "--output", folder.file("f"), "--labels", folder.file("./f"), "--quiet"}),
-      REWIRE_CATCH_CONTAINS("is the file of --output: choose another"));
+      REWIRE_CATCH_CONTAINS("is also the file of --output: choose another"));
   CHECK_THAT(refused({"tokencut", run, "--tau", "1", "--quiet"}),
-             REWIRE_CATCH_CONTAINS("--tau 1: no two patches"));
+             REWIRE_CATCH_CONTAINS("--tau 1: a cosine is at most 1"));
   CHECK_THAT(refused({"probe", run, "--kind", "dense", "--threshold", "2", "--quiet"}),
              REWIRE_CATCH_CONTAINS("--threshold 2: brightness is 0 to 1"));
   CHECK_THAT(refused({"probe", run, "--sets", "100000000", "--quiet"}),
-             REWIRE_CATCH_CONTAINS("--sets 100000000: 1000 at most"));
+             REWIRE_CATCH_CONTAINS("--sets 100000000: at most 1000"));
 }
 
 TEST_CASE("Neighbours of a masked autoencoder do without what plugins add to its decoder") {
@@ -201,7 +201,7 @@ TEST_CASE("Neighbours of a masked autoencoder do without what plugins add to its
   CHECK(outcome.code == 0);
   CHECK_THAT(refused(Words{"train", "sit_tiny_28"} + kImages +
                      Words{"--set", "eval.knn=3", "--quiet", "--out", folder.file("s")}),
-             REWIRE_CATCH_CONTAINS("eval.knn: the model sit_tiny_28 has no form that gives features alone"));
+             REWIRE_CATCH_CONTAINS("eval.knn: the model sit_tiny_28 has no form without a head"));
 }
 
 TEST_CASE("What no features can be had of is refused in one line") {
@@ -217,34 +217,34 @@ TEST_CASE("What no features can be had of is refused in one line") {
              REWIRE_CATCH_CONTAINS("--images 97: synthetic data has 96 images to test with"));
   CHECK_THAT(refused(features + Words{"--kind", "keyz"}), REWIRE_CATCH_CONTAINS("did you mean 'keys'?"));
   CHECK_THAT(refused(features + Words{"--pca", folder.file("p.png")}),
-             REWIRE_CATCH_CONTAINS("--pca: it takes the patches' features: --kind tokens or keys"));
+             REWIRE_CATCH_CONTAINS("--pca needs the patches' features: use --kind tokens or keys"));
   CHECK_THAT(refused(Words{"features"} + vit + Words{"--quiet"}),
-             REWIRE_CATCH_CONTAINS("say where they go: --output FILE.npy, or --pca FILE.png"));
+             REWIRE_CATCH_CONTAINS("give a file to write: --output FILE.npy or --pca FILE.png"));
   CHECK_THAT(
       refused(features + Words{"--checkpoint", "best"}),
-      REWIRE_CATCH_CONTAINS("--checkpoint chooses among the weights of a run, and vit_tiny_28 is none"));
+      REWIRE_CATCH_CONTAINS("--checkpoint chooses among the weights of a run, but vit_tiny_28 is not a run"));
   const Words probe = Words{"probe"} + vit + Words{"--quiet"};
   CHECK_THAT(refused(probe + Words{"--features", "tokens"}),
-             REWIRE_CATCH_CONTAINS("--kind linear takes one vector an image: --features class or mean"));
+             REWIRE_CATCH_CONTAINS("--kind linear takes one vector per image: use --features class or mean"));
   CHECK_THAT(refused(probe + Words{"--sets", "1", "--images", "8"}),
              REWIRE_CATCH_CONTAINS("with --sets, set data.train_fraction or data.train_list"));
-  CHECK_THAT(refused(probe + Words{"--lr", "much"}), REWIRE_CATCH_CONTAINS("'much' is no number"));
+  CHECK_THAT(refused(probe + Words{"--lr", "much"}), REWIRE_CATCH_CONTAINS("'much' is not a number"));
   const std::string masks = folder.file("masks.npy");
   const Words dense = probe + Words{"--kind", "dense", "--labels", masks};
-  CHECK(refused(dense) ==
-        "rewire: probe: there are no masks at " + masks + "; --labels threshold makes them of the images\n");
+  CHECK(refused(dense) == "rewire: probe: there are no masks at " + masks +
+                              "; --labels threshold makes them from the images\n");
   write_text(masks, "");
-  CHECK_THAT(refused(dense), REWIRE_CATCH_CONTAINS("give --test-labels FILE.npy too"));
+  CHECK_THAT(refused(dense), REWIRE_CATCH_CONTAINS("also give --test-labels FILE.npy"));
   CHECK_THAT(refused(dense + Words{"--test-labels", masks, "--images", "8"}), REWIRE_CATCH_CONTAINS(masks));
-  CHECK_THAT(refused(probe + Words{"--labels", masks}), REWIRE_CATCH_CONTAINS("are of --kind dense"));
+  CHECK_THAT(refused(probe + Words{"--labels", masks}), REWIRE_CATCH_CONTAINS("work only with --kind dense"));
   CHECK_THAT(refused(probe + Words{"--kind", "knn", "--sets", "2"}),
-             REWIRE_CATCH_CONTAINS("--sets is of --kind linear, not of knn"));
+             REWIRE_CATCH_CONTAINS("--sets works only with --kind linear, not with knn"));
   const Words resnet = {"resnet",         "--set", "model.depths=[1,1]", "--set", "model.width=4", "--set",
                         "model.image=16", "--set", "model.stem=conv3"};
   CHECK_THAT(refused(Words{"probe"} + resnet + kImages + Words{"--quiet"}),
              REWIRE_CATCH_CONTAINS("--kind class: the network has no class token but maps"));
   CHECK_THAT(refused(Words{"tokencut"} + resnet + kImages + Words{"--quiet"}),
-             REWIRE_CATCH_CONTAINS("layer2.0 has no attention, so that it has no keys"));
+             REWIRE_CATCH_CONTAINS("layer2.0 has no attention, and so no keys"));
 }
 
 }  // namespace

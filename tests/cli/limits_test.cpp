@@ -40,7 +40,7 @@ Refused out_of_range(const std::string& setting, const std::string& value) {
   const bool finite = value != "nan" && !value.ends_with("inf");
   return {{setting},
           "--set " + setting + ": " + path + "=" + value +
-              (finite ? " is out of range" : " is no finite float") + ": it takes " + key->spec.takes()};
+              (finite ? " is out of range" : " is not a finite float") + ": it takes " + key->spec.takes()};
 }
 
 TEST_CASE("A setting at its limit is refused in one line, before a folder is made") {
@@ -72,18 +72,14 @@ TEST_CASE("A setting at its limit is refused in one line, before a folder is mad
       out_of_range("seed=9007199254740993", "9007199254740993"),
       out_of_range("seed=-1", "-1"),
       {{"transforms.mean=[1e300]"},
-       "transforms.mean 1e+300 and transforms.std 1 make -1e+300 of a pixel of 0/255: f32 has no such "
-       "number"},
+       "transforms.mean 1e+300 and transforms.std 1 give -1e+300 for a pixel of 0/255: f32 cannot hold it"},
       {{"transforms.std=[1e-300]"},
-       "transforms.mean 0 and transforms.std 1e-300 make 3.92e+297 of a pixel of 1/255: f32 has no such "
-       "number"},
+       "transforms.mean 0 and transforms.std 1e-300 give 3.92e+297 for a pixel of 1/255: f32 cannot hold it"},
       {{"data.path=\"a\\u0000b\""},
-       "--set data.path=\"a\\u0000b\": data.path = 'a\\x00b' holds a NUL character, which no name or path "
-       "has"},
+       "--set data.path=\"a\\u0000b\": data.path = 'a\\x00b' contains a NUL character: remove it"},
       {{"train.weights=\"w\\u0000.safetensors\""},
-       "--set train.weights=\"w\\u0000.safetensors\": train.weights = 'w\\x00.safetensors' holds a NUL "
-       "character, which "
-       "no name or path has"},
+       "--set train.weights=\"w\\u0000.safetensors\": train.weights = 'w\\x00.safetensors' contains a NUL "
+       "character: remove it"},
   };
   for (const char* key : {"optimizer.lr", "optimizer.eps", "optimizer.weight_decay", "schedule.warmup_lr",
                           "schedule.min_lr", "schedule.gamma", "train.clip_norm"}) {
@@ -116,12 +112,10 @@ TEST_CASE("Files without a folder are refused, and settings without effect") {
   refused({"data.path=\"\""},
           "data.path is empty: set it to the folder that holds the IDX files, or data.format=synthetic");
   refused({"data.count=16"},
-          "--set data.count=16: data.count has no effect here, it is of data.format=synthetic: drop it");
+          "--set data.count=16: data.count has no effect here, it needs data.format=synthetic: remove it");
   refused({"optimizer.momentum=0.9"},
-          "--set optimizer.momentum=0.9: optimizer.momentum has no effect here, it is of "
-          "optimizer.name=lars|muon|sgd: "
-          "drop "
-          "it");
+          "--set optimizer.momentum=0.9: optimizer.momentum has no effect here, it needs "
+          "optimizer.name=lars|muon|sgd: remove it");
 }
 
 TEST_CASE("More synthetic images than the machine's memory holds are refused, before any is made") {
@@ -130,9 +124,8 @@ TEST_CASE("More synthetic images than the machine's memory holds are refused, be
       Words{"train"} + kLimitedRun +
       settings({"data.count=1000000000", "model.image=280", "model.patch=140", "model.channels=64"}) +
       Words{"--out", folder.file("run")});
-  CHECK_THAT(outcome.err,
-             REWIRE_CATCH_CONTAINS("data.count is 1000000000: so many synthetic images of 64 x 280 x 280 "
-                                   "bytes do not fit this machine's memory of "));
+  CHECK_THAT(outcome.err, REWIRE_CATCH_CONTAINS("data.count is 1000000000: that many synthetic images of 64 "
+                                                "x 280 x 280 bytes do not fit this machine's memory of "));
   CHECK(is_one_refusal(outcome.err));
   CHECK(outcome.code == 2);
 }
@@ -213,15 +206,17 @@ TEST_CASE("An integer of the command line at its limit is refused in one line") 
           {command, "vit_tiny_28", option, number},
           command + ": " + option + ": " + number + " is out of range: it must be at most 1000000000" + end);
     }
-    refused({command, "vit_tiny_28", option, "1e3"}, command + ": " + option + ": '1e3' is no integer" + end);
-    refused({command, "vit_tiny_28", option, "nan"}, command + ": " + option + ": 'nan' is no integer" + end);
+    refused({command, "vit_tiny_28", option, "1e3"},
+            command + ": " + option + ": '1e3' is not an integer" + end);
+    refused({command, "vit_tiny_28", option, "nan"},
+            command + ": " + option + ": 'nan' is not an integer" + end);
   }
   refused(Words{"dump"} + kModel + Words{"--stage", "cuda", "--multiprocessors", "1000000000", "--quiet"},
           "dump: --multiprocessors 1000000000: no GPU has more than 1024");
   refused(Words{"bench"} + kModel + Words{"--threads", "1000000000", "--quiet"},
-          "a thread pool of 1000000000 threads: 1 to 4096 are possible");
+          "a thread pool takes 1 to 4096 threads, not 1000000000");
   refused(Words{"verify"} + kModel + Words{"--batch", "1000000000", "--quiet"},
-          "the batch is 1000000000; it must lie between 1 and 1000000");
+          "the batch is 1000000000; it must be from 1 to 1000000");
 }
 
 TEST_CASE("A plugin's filters at their limits are refused in one line") {
@@ -242,10 +237,10 @@ TEST_CASE("A plugin's filters at their limits are refused in one line") {
            {"layers=0-9223372036854775807", "layers=0-9223372036854775807: the last block is 0"},
            {"layers=9223372036854775807", "layers=9223372036854775807: the last block is 0"},
            {"layers=0-9223372036854775808",
-            "layers=0-9223372036854775808: '0-9223372036854775808' is no block or range of blocks, such as 3 "
-            "or 4-5"},
-           {"layers=-1", "layers=-1: '-1' is no block or range of blocks, such as 3 or 4-5"},
-           {"layers=1-0", "layers=1-0: '1-0' is no block or range of blocks, such as 3 or 4-5"}}) {
+            "layers=0-9223372036854775808: '0-9223372036854775808' is not a block or range of blocks, such "
+            "as 3 or 4-5"},
+           {"layers=-1", "layers=-1: '-1' is not a block or range of blocks, such as 3 or 4-5"},
+           {"layers=1-0", "layers=1-0: '1-0' is not a block or range of blocks, such as 3 or 4-5"}}) {
     CAPTURE(filter);
     const Outcome outcome =
         rewire_command(Words{"dump"} + kModel + Words{"--plugin", gain + ":" + filter, "--quiet"});
@@ -261,8 +256,8 @@ TEST_CASE("A NUL in a recipe's names is refused with its line") {
     CAPTURE(text);
     write_text(folder.file("r.toml"), text);
     const Outcome outcome = rewire_command({"dump", folder.file("r.toml"), "--quiet"});
-    CHECK(outcome.err == "rewire: " + folder.file("r.toml") + message +
-                             " holds a NUL character, which no name or path has\n");
+    CHECK(outcome.err ==
+          "rewire: " + folder.file("r.toml") + message + " contains a NUL character: remove it\n");
     CHECK(outcome.code == 2);
   };
   refused("[model]\nname = \"vit\\u0000\"\n", ":2: model.name = 'vit\\x00'");
@@ -279,8 +274,8 @@ TEST_CASE("A NUL in a sweep's names is refused with its line") {
     write_text(folder.file("s.toml"), text);
     const Outcome outcome =
         rewire_command({"sweep", folder.file("s.toml"), "--out", folder.file("out"), "--quiet"});
-    CHECK(outcome.err == "rewire: " + folder.file("s.toml") + message +
-                             " holds a NUL character, which no name or path has\n");
+    CHECK(outcome.err ==
+          "rewire: " + folder.file("s.toml") + message + " contains a NUL character: remove it\n");
     CHECK(outcome.code == 2);
   };
   refused("recipe = \"r\\u0000.toml\"\n", ":1: recipe = 'r\\x00.toml'");

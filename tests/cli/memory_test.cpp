@@ -104,7 +104,7 @@ TEST_CASE("Where memory is too little, each command names what takes less") {
        "try a smaller batch (--set eval.batch=N)"},
       {Words{"train"} + kSmall +
            Words{"--out", folder.file("other"), "--set", "eval.batch=4000", "--set", "data.count=4000"},
-       "try a smaller batch of the evaluation (--set eval.batch=N)"},
+       "try a smaller evaluation batch (--set eval.batch=N)"},
       {Words{"train"} + kSmall +
            Words{"--out", folder.file("other"), "--set", "train.batch=4000", "--set", "data.count=4000"},
        "try a smaller batch (--set train.batch=N) or a smaller model"},
@@ -134,8 +134,8 @@ TEST_CASE("Threads that cannot be started are named, with the key that asks for 
   CHECK(loading.code == 2);
   CHECK_THAT(loading.err,
              Catch::Matchers::StartsWith("rewire: cannot start thread ") &&
-                 Catch::Matchers::EndsWith(" of 256 that load data: Resource temporarily unavailable; "
-                                           "lower data.threads\n"));
+                 Catch::Matchers::EndsWith(
+                     " of 256 to load data: Resource temporarily unavailable; lower data.threads\n"));
   CHECK(folder.entries() == 0);
 }
 

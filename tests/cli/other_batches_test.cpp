@@ -31,9 +31,9 @@ std::string changed_run(const TemporaryFolder& folder, const std::string& name, 
   CHECK(smaller.code == 0);
   CHECK_THAT(
       smaller.err,
-      REWIRE_CATCH_CONTAINS("a step takes 4 samples instead of 8: epoch 2 goes on after its sample 40, 3 of "
-                            "its samples are left over at its end; the schedule goes on from 30.0 % of "
-                            "the run, which ends with step 47\n"));
+      REWIRE_CATCH_CONTAINS(
+          "a step takes 4 samples instead of 8: epoch 2 continues after its sample 40, 3 of its samples are "
+          "left over at its end; the schedule continues from 30.0 % of the run, which ends with step 47\n"));
   CHECK(resume(run, {"train.batch=16", "train.max_steps=50"}).code == 0);
   if (stops) CHECK(resume(run, {"train.batch=8", "train.accumulate=2", "train.max_steps=61"}).code == 0);
   const Outcome last = resume(run, {"train.batch=8", "train.accumulate=2", "train.max_steps=0"});
@@ -76,25 +76,21 @@ TEST_CASE("A run is not gone on with on other data, unless they are accepted: th
   REQUIRE(
       rewire_command(Words{"train"} + kPlaced + Words{"--quiet", "--out", run, "--set", "train.max_steps=30"})
           .code == 0);
-  check_refusal(
-      resume(run, {"data.count=100", "train.max_steps=0"}),
-      run +
-          ": synthetic data is not what it was trained on (203 samples then, 100 now): give it that, or set "
-          "data.changed=accept to go on with the next epoch");
+  check_refusal(resume(run, {"data.count=100", "train.max_steps=0"}),
+                run +
+                    ": synthetic data is not the data it was trained on (203 samples then, 100 now): restore "
+                    "them, or set data.changed=accept to continue with the next epoch");
   CHECK(resume(run, {"data.train_fraction=0.5", "train.max_steps=0"}).code == 2);
   const Outcome accepted = resume(run, {"data.count=100", "train.max_steps=0", "data.changed=accept"});
   CHECK(accepted.code == 0);
-  CHECK_THAT(
-      accepted.err,
-      REWIRE_CATCH_CONTAINS(
-          "the data are not what the run was trained on (203 samples then, 100 now): it goes on with them "
-          "in epoch 3, without the rest of the epoch that it was in\n"));
+  CHECK_THAT(accepted.err, REWIRE_CATCH_CONTAINS(
+                               "the data are not those the run was trained on (203 samples then, 100 now): "
+                               "it continues with them in epoch 3, without the rest of the current epoch\n"));
   CHECK(metrics(run).back().at("step") == 30 + 2 * 12);
-  check_refusal(
-      resume(run, {"train.epochs=5", "data.count=203"}),
-      run +
-          ": synthetic data is not what it was trained on (100 samples then, 203 now): give it that, or set "
-          "data.changed=accept to go on with the next epoch");
+  check_refusal(resume(run, {"train.epochs=5", "data.count=203"}),
+                run +
+                    ": synthetic data is not the data it was trained on (100 samples then, 203 now): restore "
+                    "them, or set data.changed=accept to continue with the next epoch");
   CHECK(resume(run, {"train.epochs=5"}).code == 0);
 }
 
@@ -105,9 +101,8 @@ TEST_CASE("Accepted data are the run's once a checkpoint has them, and take an e
   REQUIRE(rewire_command(quiet + Words{last, "--set", "train.max_steps=80"}).code == 0);
   check_refusal(resume(last, {"data.count=100", "train.max_steps=0", "data.changed=accept"}),
                 last +
-                    ": the data are not what it was trained on (203 samples then, 100 now), and no epoch is "
-                    "left for them: set "
-                    "more than train.epochs=4");
+                    ": the data are not those it was trained on (203 samples then, 100 now), and no epoch is "
+                    "left for them: set more than train.epochs=4");
   REQUIRE(rewire_command(quiet + Words{end, "--set", "train.max_steps=100"}).code == 0);
   const Words other = {"data.count=100", "train.epochs=5", "data.changed=accept"};
   CHECK(resume(end, other + Words{"train.max_steps=100"}).code ==

@@ -70,9 +70,9 @@ TEST_CASE("an override that fits nothing, or does not compile, is one line and e
   };
   const auto given = [](const std::string& option) { return kOnCuda + Words{"--override-kernel", option}; };
   refused(given("nothing"), "nothing: it takes NAME=FILE");
-  refused(given(twice) + Words{"--override-kernel", twice}, twice + ": the kernel has a file already");
+  refused(given(twice) + Words{"--override-kernel", twice}, twice + ": the kernel already has a file");
   refused(given("other=" + file), "other: " + file + " has no kernel of this name");
-  refused(Words{"--override-kernel", twice}, kernel.name + ": kernels of CUDA C++ are --device cuda's");
+  refused(Words{"--override-kernel", twice}, kernel.name + ": kernels of CUDA C++ need --device cuda");
   write_text(file, replaced(kernel.text, kernel.name + "(", kernel.name + "x("));
   refused(given(kernel.name + "x=" + file),
           kernel.name + "x: there is no such kernel (did you mean '" + kernel.name + "'?)");
@@ -82,7 +82,7 @@ TEST_CASE("an override that fits nothing, or does not compile, is one line and e
   const Words small = {"dump", "--stage", "cuda", "--multiprocessors", "1", "--kernel", cut};
   write_text(file, rewire_command(small + model + large).out);
   refused(given(cut + "=" + file) + large,
-          cut + ": " + file + " is not for this launch: it lacks the line '// rows (");
+          cut + ": " + file + " is not for this launch: its head lacks the line '// rows (");
   write_text(file, "// one\n// two\n#error no\n" + kernel.text);
   refused(given(twice), kernel.name + ": " + file + "(3): error: #error directive");
   const Outcome dump =
@@ -90,7 +90,7 @@ TEST_CASE("an override that fits nothing, or does not compile, is one line and e
   CHECK(dump.code == 2);
   CHECK_THAT(dump.err, REWIRE_CATCH_CONTAINS(file + "(3): error: "));
   CHECK(on_fake(Words{"dump", "--override-kernel", twice} + model).err ==
-        "rewire: dump: --override-kernel is of --stage ptx\n");
+        "rewire: dump: --override-kernel works only with --stage ptx\n");
 }
 
 TEST_CASE("a member of a table is refused with what the table goes by") {
@@ -110,10 +110,9 @@ TEST_CASE("a member of a table is refused with what the table goes by") {
     const Outcome outcome = on_fake(Words{"bench", "--steps", "1", "--quiet"} + model + kOnCuda +
                                     Words{"--override-kernel", second + "=" + file});
     CHECK(outcome.code == 2);
-    CHECK(outcome.err ==
-          "rewire: --override-kernel " + second +
-              ": it is a member of a table of launches, which goes by the name of its first: " + first +
-              "\n");
+    CHECK(outcome.err == "rewire: --override-kernel " + second +
+                             ": it is a member of a table of launches; name the table by its first member, " +
+                             first + "\n");
   }
 }
 
@@ -148,15 +147,15 @@ TEST_CASE("a run keeps the kernels it was given, and goes on with them") {
   fs::remove(file);  // the run has its own
   const Words resume = {"train", "--resume", run, "--quiet"};
   CHECK(on_fake(resume + given).err ==
-        "rewire: train: --resume has the kernels that " + run + " began with: drop --override-kernel\n");
+        "rewire: train: --resume uses the kernels that " + run + " began with: drop --override-kernel\n");
   // Whoever has not given the kernel, but got the folder from somebody, is asked first.
   const std::string list = runtime::trust_list_path(), agreed = read_text(list);
   write_text(list, "");
   const Outcome foreign = on_fake(resume);
   CHECK(foreign.code == 2);
-  CHECK_THAT(foreign.err, REWIRE_CATCH_CONTAINS(run + "/kernels/" + kernel.name +
-                                                ".cu stands in place of a kernel, and you "
-                                                "have not agreed to run it (SHA-256 "));
+  CHECK_THAT(foreign.err,
+             REWIRE_CATCH_CONTAINS(run + "/kernels/" + kernel.name +
+                                   ".cu replaces a kernel, and you have not agreed to run it (SHA-256 "));
   write_text(list, agreed);
   const Outcome resumed = on_fake(resume);
   CHECK(resumed.err.empty());

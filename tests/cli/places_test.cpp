@@ -82,7 +82,7 @@ TEST_CASE("A run whose folder may not be written any more is not gone on with, a
     const ReadOnly kept(run);
     check_refusal(bound_by_permissions({"train", "--resume", run, "--quiet", "--set", "train.epochs=2"}),
                   "cannot write " + run + "/metrics.jsonl: Permission denied: make " + run +
-                      " writable, or go on in a copy of it");
+                      " writable, or continue in a copy of it");
     const std::optional<Outcome> evaluated = bound_by_permissions({"eval", run, "--quiet"});
     if (evaluated) CHECK(evaluated->code == 0);
   }
@@ -108,8 +108,7 @@ TEST_CASE("An output that is a file the command reads is refused, by whatever na
   fs::create_hard_link(work.file("x.npy"), work.file("same.npy"));
   fs::create_symlink("w.safetensors", work.file("same.safetensors"));
   const auto message = [&](const std::string& output, const std::string& read) {
-    return "--output " + work.file(output) + " is a file that is read, " + work.file(read) +
-           ": choose another";
+    return "--output " + work.file(output) + " is also an input, " + work.file(read) + ": choose another";
   };
   check_refusal(work.run(kModel, "x.npy", "same.npy"), message("same.npy", "x.npy"));
   check_refusal(work.run(kModel, "x.npy", "w.safetensors"), message("w.safetensors", "w.safetensors"));
@@ -144,9 +143,9 @@ TEST_CASE("Without a place for compiled kernels they are compiled each time, and
   CHECK(outcome.code == 0);
   CHECK_THAT(
       outcome.err,
-      REWIRE_CATCH_CONTAINS("warning: kernel cache /proc/none/rewire: No such file or directory; nothing is "
-                            "kept, so every start compiles all kernels and no choice is timed: set "
-                            "XDG_CACHE_HOME to a folder of yours\n"));
+      REWIRE_CATCH_CONTAINS(
+          "warning: kernel cache /proc/none/rewire: No such file or directory; without a cache every start "
+          "compiles all kernels and no choice is timed: set XDG_CACHE_HOME to a folder of yours\n"));
   CHECK(outcome.err.find("kernel cache") == outcome.err.rfind("kernel cache"));
 }
 

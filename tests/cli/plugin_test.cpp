@@ -33,13 +33,12 @@ TEST_CASE("plugin test passes a sound strategy with one line a check") {
   CHECK(outcome.code == 0);
   for (const char* check : {"schema", "values", "same_text", "initialise", "leak"})
     CHECK_THAT(outcome.out, REWIRE_CATCH_CONTAINS(std::string("ok       ") + check));
-  CHECK_THAT(outcome.out,
-             REWIRE_CATCH_CONTAINS("gain 1.2.3, 5 parameters") &&
-                 REWIRE_CATCH_CONTAINS("verified; 4 of 4 joins changed, 0 weights added") &&
-                 REWIRE_CATCH_CONTAINS("values of parameters, one at a time; ") &&
-                 REWIRE_CATCH_CONTAINS("3 steps end in the same bits twice, on one thread and on two") &&
-                 REWIRE_CATCH_CONTAINS("ok       cost       vit_token  ") &&
-                 REWIRE_CATCH_CONTAINS(" library calls (+0), "));
+  CHECK_THAT(outcome.out, REWIRE_CATCH_CONTAINS("gain 1.2.3, 5 parameters") &&
+                              REWIRE_CATCH_CONTAINS("verified; 4 of 4 joins changed, 0 weights added") &&
+                              REWIRE_CATCH_CONTAINS("parameter values, one at a time; ") &&
+                              REWIRE_CATCH_CONTAINS("3 steps give the same bits on one thread and on two") &&
+                              REWIRE_CATCH_CONTAINS("ok       cost       vit_token  ") &&
+                              REWIRE_CATCH_CONTAINS(" library calls (+0), "));
 
   const json report = json::parse(plugin_test(plugin_file("careless"), {"--json"}).out);
   CHECK(report.at("passed") == true);
@@ -70,12 +69,12 @@ TEST_CASE("plugin test finds each fault, and says what is wrong") {
     const char *fault, *line;
   };
   const Case cases[] = {
-      {"counter", "FAILED   same_text             a second rewrite of maps gives other IR, first at: %"},
+      {"counter", "FAILED   same_text             a second rewrite of maps gives different IR, first at: %"},
       {"axis", "FAILED   rewrite    maps       plugin 'careless': "},
       {"throws", "FAILED   rewrite    maps       plugin 'careless': vector::_M_range_check"},
       {"none", "FAILED   rewrite    maps       plugin 'careless': a value for "},
       {"refuse_all", "FAILED   rewrite    vit_token  plugin 'careless': it takes no network"},
-      {"draw", "FAILED   initialise            a second initialisation of vit_token gives another "},
+      {"draw", "FAILED   initialise            a second initialisation of vit_token gives a different "},
       {"nan", "FAILED   same_bits  vit_token  the loss or a gradient of the first 3 steps is not finite"},
       {"nan", "nan (at most 1e-0"},  // the worst error is the one that is none
       {"value", "FAILED   values                kind=odd on vit_token: plugin 'careless': "},
@@ -219,7 +218,7 @@ TEST_CASE("plugin test refuses what is no plugin, or values that it does not tak
   }
   CHECK_THAT(plugin_test(plugin_file("gain") + ":factr=1").err,
              REWIRE_CATCH_CONTAINS("did you mean 'factor'"));
-  CHECK_THAT(plugin_test("gain.so").err, REWIRE_CATCH_CONTAINS("a file is given with a slash, ./gain.so"));
+  CHECK_THAT(plugin_test("gain.so").err, REWIRE_CATCH_CONTAINS("write a file with a slash, ./gain.so"));
 }
 
 TEST_CASE(
@@ -243,7 +242,7 @@ TEST_CASE(
   write_text("my_strategy/README.md", "mine");
   const Outcome again = rewire_command({"plugin", "new", "my_strategy"});
   CHECK(again.code == 2);
-  CHECK(again.err == "rewire: my_strategy is there already: choose another name, or remove it\n");
+  CHECK(again.err == "rewire: my_strategy already exists: choose another name, or remove it\n");
   CHECK(read_text("my_strategy/README.md") == "mine");
   fs::create_directory("empty");
   CHECK(rewire_command({"plugin", "new", "empty"}).code == 2);
@@ -253,10 +252,10 @@ TEST_CASE("plugin new refuses a name that no plugin can have") {
   const InFolder here;
   const std::map<std::string, std::string> errors = {
       {"My-Strategy",
-       "'My-Strategy' is no name for a plugin: it takes a lower-case letter, then letters, digits and _"},
-      {"../up", "'../up' is no name for a plugin: it takes a lower-case letter, then letters, digits and _"},
-      {"", "'' is no name for a plugin: it takes a lower-case letter, then letters, digits and _"},
-      {"none", "no plugin is called none: --plugin none means that there is none"},
+       "'My-Strategy' is not a name for a plugin: use a lower-case letter, then letters, digits and _"},
+      {"../up", "'../up' is not a name for a plugin: use a lower-case letter, then letters, digits and _"},
+      {"", "'' is not a name for a plugin: use a lower-case letter, then letters, digits and _"},
+      {"none", "a plugin cannot be called none: --plugin none means no plugin"},
       {"test", "'test' is a target that CMake makes itself: choose another name"},
   };
   for (const auto& [name, message] : errors) {

@@ -144,8 +144,7 @@ TEST_CASE(
        "train.batch=4", "--set", "model.depth=1", "--set", "model.dim=24", "--out", ten.file("none")});
   CHECK(without.code == 2);
   CHECK_THAT(without.err,
-             REWIRE_CATCH_CONTAINS(
-                 "train.new_head says how train.weights are taken, and there are none; set train.weights"));
+             REWIRE_CATCH_CONTAINS("train.new_head has no effect without train.weights; set train.weights"));
 }
 
 TEST_CASE("Each run of each sweep that comes with Rewire is a network that can be built") {

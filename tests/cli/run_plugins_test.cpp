@@ -85,12 +85,12 @@ TEST_CASE("eval takes the run's copy of a plugin that was rebuilt, and says so i
       rebuilt.err,
       REWIRE_CATCH_CONTAINS("rewire: warning: plugin 'gain' was rebuilt since the run (SHA-256 " +
                             user.sha256.substr(0, 12) + " then, ") &&
-          REWIRE_CATCH_CONTAINS("the run's copy is taken, " + user.copy + "; --plugin names another\n"));
+          REWIRE_CATCH_CONTAINS("the run's copy is used, " + user.copy + "; --plugin chooses another\n"));
   fs::remove(user.plugin);
   const Outcome gone = user.eval();
   user.check_loss(gone);
-  CHECK(gone.err == "rewire: warning: plugin 'gain' is not found as '" + user.plugin +
-                        "' any more: the run's copy is taken, " + user.copy + "; --plugin names another\n");
+  CHECK(gone.err == "rewire: warning: plugin 'gain' is no longer found as '" + user.plugin +
+                        "': the run's copy is used, " + user.copy + "; --plugin chooses another\n");
 }
 
 TEST_CASE("--resume goes on with the run's copy, to the bits of a run whose plugin stayed") {
@@ -142,8 +142,8 @@ TEST_CASE("A run's copy is somebody's code: it takes consent, and has to be what
   write_text(user.copy, read_text(user.copy) + "more");
   const Outcome changed = user.eval({"--quiet", "--trust"});
   CHECK(changed.code == 2);
-  CHECK(changed.err == "rewire: " + user.copy + " is not the library that the run was made with: " +
-                           user.run + "/plugins.json has another SHA-256 of it\n");
+  CHECK(changed.err == "rewire: " + user.copy + " is not the library that the run used: " + user.run +
+                           "/plugins.json has another SHA-256 for it\n");
   // A record leads to no file elsewhere.
   const std::string record = user.run + "/plugins.json";
   json outside = json::parse(read_text(record));
@@ -151,7 +151,7 @@ TEST_CASE("A run's copy is somebody's code: it takes consent, and has to be what
   write_text(record, outside.dump());
   const Outcome refused = user.eval({"--quiet"});
   CHECK(refused.code == 2);
-  CHECK(refused.err == "rewire: " + record + ": plugins[0].copy is no file of the folder plugins\n");
+  CHECK(refused.err == "rewire: " + record + ": plugins[0].copy is not a file of the folder plugins\n");
 }
 
 TEST_CASE("Where a run keeps no copy, eval warns of a plugin that was rebuilt") {
@@ -168,7 +168,7 @@ TEST_CASE("Where a run keeps no copy, eval warns of a plugin that was rebuilt") 
                REWIRE_CATCH_CONTAINS("plugin 'gain' was rebuilt since the run (SHA-256 " +
                                      user.sha256.substr(0, 12)) &&
                    REWIRE_CATCH_CONTAINS("and " + user.run +
-                                         " keeps no copy of it: the numbers may not be the run's"));
+                                         " keeps no copy of it: the numbers may differ from the run's"));
   }
 }
 

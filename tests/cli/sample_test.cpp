@@ -77,19 +77,19 @@ TEST_CASE("What cannot be sampled is refused in one line") {
     return outcome.err;
   };
   CHECK(refusal(run, {"--guidance", "2"}) ==
-        "rewire: guidance needs a class that is none, which the network has not: train it with "
+        "rewire: guidance needs a 'no class' label, which the network lacks: train it with "
         "model.null_class=true\n");
   CHECK(refusal(run, {"--steps", "0"}) ==
         "rewire: sample: --steps: 0 is out of range: it must be at least 1; see rewire sample --help\n");
   CHECK(refusal(run, {"--class", "10"}) ==
-        "rewire: sample: --class 10 is none of the network's: it takes 0 to 9, or all\n");
+        "rewire: sample: --class 10 is not a class of the network: it takes 0 to 9, or all\n");
   CHECK(refusal(run, {"--guidance", "much"}) ==
-        "rewire: sample: --guidance much is no number from 0 to 1000\n");
+        "rewire: sample: --guidance much is not a number from 0 to 1000\n");
   CHECK_THAT(refusal(run, {"--ema"}), REWIRE_CATCH_CONTAINS("train.ema"));
   CHECK_THAT(refusal(other, {}),
-             REWIRE_CATCH_CONTAINS("is a run of objective.name=supervised, which draws no "
-                                   "samples; it takes one of diffusion"));
-  CHECK_THAT(refusal("sit_tiny_28", {}), REWIRE_CATCH_CONTAINS("sit_tiny_28 is no run folder"));
+             REWIRE_CATCH_CONTAINS("is a run with objective.name=supervised, which draws no "
+                                   "samples; give a run of diffusion"));
+  CHECK_THAT(refusal("sit_tiny_28", {}), REWIRE_CATCH_CONTAINS("sit_tiny_28 is not a run folder"));
 }
 
 }  // namespace

@@ -120,7 +120,7 @@ TEST_CASE("SIGTERM while compiling ends every command within two seconds and lea
   const std::vector<Case> cases = {
       {Words{"train"} + kLarge + Words{"--out", run}, kNothingDone},
       {{"sweep", sweep, "--out", folder.file("out"), "--quiet"},
-       "rewire: stopped by signal 15; the same command goes on\n"},
+       "rewire: stopped by signal 15; the same command continues\n"},
       {{"bench", "vit_s16_224", "--batch", "2"}, ""},
       {{"verify", "vit_tiny_28", "--set", "model.depth=1"}, ""},
   };

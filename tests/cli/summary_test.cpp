@@ -72,9 +72,9 @@ TEST_CASE("dump --summary counts what the stages show, and what plugins and join
   CHECK(gpu.code == 0);
   CHECK_THAT(gpu.out, !REWIRE_CATCH_CONTAINS("compiled"));
   CHECK(rewire_command(dump + Words{"--summary", "--stage", "fused"}).err ==
-        "rewire: dump: --summary is of the whole step: drop --stage and what belongs to one\n");
+        "rewire: dump: --summary is about the whole step: drop --stage and its options\n");
   CHECK(rewire_command(dump + Words{"--json", "--stage", "fused", "--kernel", "k"}).err ==
-        "rewire: dump: --json of --stage fused has all kernels: drop --kernel\n");
+        "rewire: dump: --json prints all kernels of --stage fused: drop --kernel\n");
 }
 
 }  // namespace

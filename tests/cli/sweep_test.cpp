@@ -104,7 +104,7 @@ TEST_CASE("Ctrl-C saves the run under way, kill -9 loses no finished one, and bo
     command.signal(SIGINT);
     const Outcome stopped = command.wait();
     CHECK(stopped.code == 128 + SIGINT);
-    CHECK(stopped.err == "rewire: stopped by signal 2; the same command goes on\n");
+    CHECK(stopped.err == "rewire: stopped by signal 2; the same command continues\n");
     CHECK_THAT(stopped.out, REWIRE_CATCH_CONTAINS("none     0 of 2  "));
   }
   CHECK_FALSE(fs::exists(first + "/weights.safetensors"));
@@ -114,7 +114,7 @@ TEST_CASE("Ctrl-C saves the run under way, kill -9 loses no finished one, and bo
     RunningCommand command({"sweep", file, "--out", out, "--quiet"});
     REQUIRE(within_a_minute([&] { return checkpoints(first) > before; }));
     command.signal(SIGSTOP);  // it keeps its lock, and cannot come to its end meanwhile
-    CHECK_THAT(sweep(file, out).err, REWIRE_CATCH_CONTAINS("another sweep is at work in " + out));
+    CHECK_THAT(sweep(file, out).err, REWIRE_CATCH_CONTAINS("another sweep is running in " + out));
     command.signal(SIGCONT);
     REQUIRE(within_a_minute([&] { return checkpoints(second) >= 2; }));
     command.signal(SIGKILL);
@@ -198,7 +198,7 @@ TEST_CASE("A sweep finds the runs that it named with 17 digits before, and renam
   const Outcome again = rewire_command({"sweep", file, "--out", out, "--json"});
   CHECK(again.code == 0);
   CHECK(again.err == "rewire: info: " + out + "/runs/" + name + " was " + former +
-                         ": numbers are spelled with as few digits as they need\n");
+                         ": numbers are now written with as few digits as they need\n");
   CHECK(again.out == first.out);
   CHECK(fs::last_write_time(out + "/runs/" + name + "/weights.safetensors") == written);
   CHECK_FALSE(fs::exists(out + "/records/" + former + ".json"));

@@ -59,17 +59,16 @@ TEST_CASE("run --tap refuses what no join matches, and files that two values wou
   const std::size_t before = work.entries();
   CHECK(refusal({"--tap", "blocks.0.atn"}) ==
         "rewire: --tap blocks.0.atn: the network has no join 'blocks.0.atn' (did you mean 'blocks.0.attn'?); "
-        "they "
-        "are blocks.0.attn to blocks.0.mlp\n");
+        "its joins are blocks.0.attn to blocks.0.mlp\n");
   CHECK(refusal({"--tap", "*=" + work.file("t.npy")}) ==
         "rewire: --tap *=" + work.file("t.npy") +
-            ": 2 joins match and one file holds one: drop =" + work.file("t.npy") + "\n");
-  CHECK_THAT(refusal({"--tap", "blocks.0.mlp="}), REWIRE_CATCH_CONTAINS("it names no file"));
+            ": 2 joins match, but a file holds one: drop =" + work.file("t.npy") + "\n");
+  CHECK_THAT(refusal({"--tap", "blocks.0.mlp="}), REWIRE_CATCH_CONTAINS("the file name is missing"));
   CHECK(refusal({"--tap", "blocks.0.mlp=" + work.file("./out.npy")}) ==
         "rewire: --tap blocks.0.mlp: " + work.file("./out.npy") +
-            " is the file of --output: choose another\n");
+            " is also the file of --output: choose another\n");
   CHECK_THAT(refusal({"--tap", "blocks.0.mlp=" + work.file("x.npy")}),
-             REWIRE_CATCH_CONTAINS("--tap " + work.file("x.npy") + " is a file that is read"));
+             REWIRE_CATCH_CONTAINS("--tap " + work.file("x.npy") + " is also an input"));
   CHECK(work.entries() == before);
 }
 

@@ -50,7 +50,7 @@ TEST_CASE("trace finds a wrong sign beside the values of a network without it") 
   CHECK(trace(planted("none") + Words{"--expect", values, "--tolerance", "0"}).code == 0);
   const Outcome outcome = trace(planted("sign") + Words{"--expect", values});
   CHECK(outcome.code == 1);
-  CHECK_THAT(outcome.err, REWIRE_CATCH_CONTAINS("the first that differs is blocks.1.attn (residual)"));
+  CHECK_THAT(outcome.err, REWIRE_CATCH_CONTAINS("the first tensor that differs is blocks.1.attn (residual)"));
   CHECK_THAT(outcome.err, REWIRE_CATCH_CONTAINS("its difference is 2 x blocks.1.attn.planted"));
   const Json object = Json::parse(trace(planted("sign") + Words{"--expect", values, "--json"}).out);
   CHECK(object["first_difference"] == "blocks.1.attn");
@@ -114,7 +114,7 @@ TEST_CASE("trace takes a batch from files, and a run with its weights and its da
        {Words{"trace", run}, Words{"repro", run, "--failure"}, Words{"repro", run, "--failure", "--json"}}) {
     const Outcome refused = rewire_command(command + Words{"--output", run + "/new"});
     CHECK(refused.code == 2);
-    CHECK_THAT(refused.err, REWIRE_CATCH_CONTAINS("or lies in it"));
+    CHECK_THAT(refused.err, REWIRE_CATCH_CONTAINS("or is inside it"));
   }
   const Json fresh = Json::parse(trace({"--json", "--tensors", "head*"}).out);
   CHECK(fresh["tensors"][0]["mean"] != last["tensors"][0]["mean"]);
@@ -141,9 +141,10 @@ TEST_CASE("trace refuses what it cannot do") {
     return outcome.err;
   };
   CHECK_THAT(refusal({"--tensors", "blocks.0.atn"}), REWIRE_CATCH_CONTAINS("did you mean 'blocks.0.attn'?"));
-  CHECK_THAT(refusal({"--data", "--input", "x.npy"}), REWIRE_CATCH_CONTAINS("--data is another batch"));
+  CHECK_THAT(refusal({"--data", "--input", "x.npy"}),
+             REWIRE_CATCH_CONTAINS("--data and --input cannot be combined"));
   CHECK_THAT(refusal({"--against", "jit", "--expect", "x"}), REWIRE_CATCH_CONTAINS("drop one"));
-  CHECK_THAT(refusal({"--checkpoint", "last"}), REWIRE_CATCH_CONTAINS("is none"));
+  CHECK_THAT(refusal({"--checkpoint", "last"}), REWIRE_CATCH_CONTAINS("is not a run"));
   CHECK_THAT(refusal({"--expect", "/nowhere"}), REWIRE_CATCH_CONTAINS("there is no such folder"));
 }
 

@@ -34,11 +34,11 @@ TEST_CASE("A request that contradicts itself is refused") {
   check_refusal(rewire_command({"train", "vit_tiny_28", "--resume", "r"}),
                 "train: --resume r has its own recipe: drop vit_tiny_28");
   check_refusal(rewire_command({"train", "--resume", "r", "--out", "o"}),
-                "train: --resume goes on in r: drop --out");
+                "train: --resume continues in r: drop --out");
   check_refusal(rewire_command({"train", "--resume", "/nowhere"}),
-                "/nowhere is no folder; a run is the folder that `rewire train` made");
+                "/nowhere is not a folder; give the folder of a run of `rewire train`");
   check_refusal(rewire_command({"eval", "vit_tiny_28"}),
-                "vit_tiny_28 is no run folder: say which weights with --weights FILE");
+                "vit_tiny_28 is not a run's folder: give its weights with --weights FILE");
 }
 
 TEST_CASE("Data that is missing, truncated or no match for the network is refused before a folder is made") {
@@ -48,7 +48,7 @@ TEST_CASE("Data that is missing, truncated or no match for the network is refuse
       "folder that holds it",
       kOnFiles);
   check_refused_run({"--set", "train.batch=65"},
-                    "train.batch is 65, but synthetic data has 64 training samples only");
+                    "train.batch is 65, but synthetic data has only 64 training samples");
   check_refused_run({"--set", "train.accumulate=9"},
                     "an epoch has 8 batches of 8, fewer than one step of train.accumulate=9");
   check_refused_run(
@@ -104,7 +104,7 @@ TEST_CASE("Weights that are corrupt or of the wrong shape are refused before a f
   REQUIRE(work.init(kModel + Words{"--set", "model.dim=12"}).code == 0);
   check_refused_run(
       {"--set", "train.weights=" + work.file("w.safetensors")},
-      work.file("w.safetensors") + ": 'cls_token' has the shape [1,1,12]; the model's has [1,1,8]");
+      work.file("w.safetensors") + ": 'cls_token' has the shape [1,1,12], but the model's has [1,1,8]");
   write_text(work.file("w.safetensors"), "nothing of the kind");
   const TemporaryFolder folder;
   const Outcome outcome = rewire_command(
@@ -121,7 +121,7 @@ TEST_CASE("A folder that is taken or cannot be written is refused") {
   check_refusal(rewire_command(Words{"train"} + kRefusedRun + Words{"--out", path}),
                 path + " is not empty: choose another --out");
   check_refusal(rewire_command(Words{"train"} + kRefusedRun + Words{"--out", folder.file("notes.txt")}),
-                folder.file("notes.txt") + " is no folder: choose another --out");
+                folder.file("notes.txt") + " is not a folder: choose another --out");
   CHECK(read_text(folder.file("notes.txt")) == "mine");
   // /proc holds no files of ours, not even root's.
   const Outcome outcome = rewire_command(Words{"train"} + kRefusedRun + Words{"--out", "/proc/run"});
@@ -159,7 +159,7 @@ TEST_CASE("A loss that is not finite leaves the checkpoint before it, whatever t
                            "schedule.milestones=[1]", "--set", "schedule.gamma=1e33"});
   CHECK(outcome.code == 2);
   CHECK_THAT(outcome.err,
-             REWIRE_CATCH_CONTAINS("; remove it to go on from " + run + "/checkpoints/0001-00000008\n"));
+             REWIRE_CATCH_CONTAINS("; remove it to resume from " + run + "/checkpoints/0001-00000008\n"));
   CHECK(fs::exists(run + "/checkpoints/0001-00000008"));
 }
 
@@ -227,7 +227,7 @@ TEST_CASE("No room for a checkpoint: the one before survives, and the run goes o
   CHECK_THAT(outcome.err,
              REWIRE_CATCH_CONTAINS("rewire: step 16: cannot write " + run + "/checkpoints/.0002-00000016.") &&
                  REWIRE_CATCH_CONTAINS("/state.safetensors: File too large; " + survivor +
-                                       " is intact: mend this, then rewire train --resume " + run + "\n"));
+                                       " is intact: fix this, then rewire train --resume " + run + "\n"));
   const auto is_folder = [](const fs::directory_entry& entry) { return entry.is_directory(); };
   CHECK(std::count_if(fs::directory_iterator(run + "/checkpoints"), {}, is_folder) == 1);
   CHECK(read_text(survivor + "/state.safetensors") == before);
@@ -249,7 +249,7 @@ TEST_CASE("No room for a line of metrics: the run ends with whole lines and its 
     outcome = rewire_command({"train", "--resume", run, "--quiet", "--set", "train.epochs=3"});
   }
   check_refusal(outcome, "step 17: cannot write " + run + "/metrics.jsonl: File too large; " + run +
-                             "/checkpoints/0002-00000016 is intact: mend this, then rewire train --resume " +
+                             "/checkpoints/0002-00000016 is intact: fix this, then rewire train --resume " +
                              run);
   CHECK(read_text(run + "/metrics.jsonl") == lines);
   CHECK(rewire_command({"train", "--resume", run, "--quiet"}).err.empty());
@@ -285,7 +285,7 @@ TEST_CASE("A run that fails before it has anything to show leaves no folder; one
   CHECK_THAT(outcome.err,
              REWIRE_CATCH_CONTAINS("rewire: step 8: cannot write " + run + "/checkpoints/.0001-00000008.") &&
                  REWIRE_CATCH_CONTAINS(
-                     "File too large; no checkpoint had been written before: mend this and train again\n"));
+                     "File too large; no checkpoint had been written before: fix this and train again\n"));
   CHECK(rewire_command({"train", "--resume", run, "--quiet"}).err.empty());
   CHECK(read_text(run + "/weights.safetensors") == read_text(whole + "/weights.safetensors"));
 }
@@ -299,17 +299,16 @@ TEST_CASE("A resume that cannot be is refused and changes nothing") {
   const auto resume = [&](const std::string& setting) {
     return rewire_command({"train", "--resume", run, "--quiet", "--set", setting});
   };
-  check_refusal(resume("seed=7"), "train: --set seed=7: a run keeps its seed; begin another one for it");
+  check_refusal(resume("seed=7"), "train: --set seed=7: a run keeps its seed; begin a new run for another");
   check_refusal(resume("train.epochs=1"), last + ": 2 epochs were begun, more than train.epochs=1");
-  check_refusal(resume("optimizer.name=sgd"),
-                last +
-                    "/state.safetensors lacks 'sgd.momentum.cls_token' f32[1,1,8]: the optimizer is "
-                    "not that of the run");
+  check_refusal(
+      resume("optimizer.name=sgd"),
+      last + "/state.safetensors lacks 'sgd.momentum.cls_token' f32[1,1,8]: the optimizer is not the run's");
   CHECK(read_text(run + "/recipe.toml") == recipe);
   const Outcome other = rewire_command({"train", "--resume", run, "--plugin", plugin_file("gain")});
   CHECK(other.code == 0);
   CHECK_THAT(other.err, REWIRE_CATCH_CONTAINS("warning") &&
-                            REWIRE_CATCH_CONTAINS(": the plugins were none, now gain: "));
+                            REWIRE_CATCH_CONTAINS(": the plugins were none and are now gain: "));
 }
 
 TEST_CASE("A corrupt checkpoint, or one of another network, is refused by name") {
@@ -320,7 +319,7 @@ TEST_CASE("A corrupt checkpoint, or one of another network, is refused by name")
       0);
   const std::string last = run + "/checkpoints/0001-00000008";
   check_refusal(rewire_command({"train", "--resume", run, "--quiet", "--set", "model.dim=12"}),
-                last + "/weights.safetensors: 'cls_token' is f32[1,1,8]; the network's is f32[1,1,12]");
+                last + "/weights.safetensors: 'cls_token' is f32[1,1,8], but the network's is f32[1,1,12]");
   const std::string progress = read_text(last + "/checkpoint.json");
   write_text(last + "/checkpoint.json", "{\"format\": 6}");
   const Outcome corrupt = rewire_command({"train", "--resume", run, "--quiet"});

@@ -273,18 +273,18 @@ TEST_CASE("Ctrl-C is answered at once; what is saved, and the command that goes 
   CHECK(train.end().code == 128 + SIGINT);
   const std::vector<std::string> lines = left_on_screen(train.terminal.text());
   const auto said =
-      std::ranges::find(lines, "rewire: stopping: the run is saved after this step; again to end at once");
+      std::ranges::find(lines, "rewire: stopping: the run is saved after this step; repeat to end at once");
   REQUIRE(said != lines.end());
   CHECK_THAT(lines.at(lines.size() - 2),
              Catch::Matchers::StartsWith("rewire: stopped by signal 2 after step ") &&
-                 Catch::Matchers::EndsWith("rewire train --resume " + train.run + " goes on"));
+                 Catch::Matchers::EndsWith("rewire train --resume " + train.run + " continues"));
   CHECK(checkpoints(train.run) >= 1);
 }
 
 TEST_CASE("A second Ctrl-C ends the process at once, and the run can go on from its checkpoint") {
   LongRun train;
   train.signal();
-  train.wait_for("again to end at once");
+  train.wait_for("repeat to end at once");
   train.signal();
   const Outcome outcome = train.end();
   CHECK(outcome.code == 128 + SIGINT);

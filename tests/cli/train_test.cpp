@@ -228,7 +228,7 @@ TEST_CASE("SIGINT and SIGTERM save and exit; --resume goes on, as often as it ta
   const Outcome stopped = interrupted(train(kRun, run), run, {SIGINT, 1, 11});
   CHECK(stopped.code == 128 + SIGINT);
   CHECK_THAT(stopped.err, REWIRE_CATCH_CONTAINS("rewire: stopped by signal 2 after step ") &&
-                              REWIRE_CATCH_CONTAINS("; rewire train --resume " + run + " goes on\n"));
+                              REWIRE_CATCH_CONTAINS("; rewire train --resume " + run + " continues\n"));
   CHECK(checkpoints(run) >= 1);
   REQUIRE(interrupted({"train", "--resume", run, "--quiet", "--set", "train.threads=1"}, run, {SIGTERM, 11})
               .code == 128 + SIGTERM);
@@ -420,7 +420,7 @@ TEST_CASE("Only the last checkpoints and the best are kept, and what is none of 
     fs::copy(run + "/checkpoints/0012-00000012", run + "/checkpoints/" + name);
   CHECK_THAT(rewire_command(resume).err,
              REWIRE_CATCH_CONTAINS(
-                 "/checkpoints/10000-00000012/checkpoint.json is of the checkpoint 0012-00000012; "));
+                 "/checkpoints/10000-00000012/checkpoint.json belongs to the checkpoint 0012-00000012; "));
   for (const char* name : {"9999-00000012", "10000-00000012"}) fs::remove_all(run + "/checkpoints/" + name);
   CHECK(rewire_command(resume).err.empty());
   CHECK(fs::exists(run + "/checkpoints/0013-00000013"));
@@ -492,7 +492,7 @@ TEST_CASE("Weights that train.weights lacks are named") {
                       "--other-strategy"};  // a weight for each join
   const std::string some =
       "rewire: info: " + file +
-      ": 4 of the network's 36 weights are not from it and start fresh: 'blocks.0.join_attn.c', "
+      ": 4 of the network's 36 weights are not in it and start fresh: 'blocks.0.join_attn.c', "
       "'blocks.0.join_mlp.c', 'blocks.1.join_attn.c' and 1 more\n";
   const std::string info = log_of("some", more);
   CHECK_THAT(info, REWIRE_CATCH_CONTAINS(some) && !REWIRE_CATCH_CONTAINS("'blocks.1.join_mlp.c'"));

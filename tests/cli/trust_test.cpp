@@ -183,13 +183,13 @@ TEST_CASE("A library that a variable names is judged as a plugin is") {
   fs::remove(library);
   REQUIRE(::mkfifo(library.c_str(), 0600) == 0);  // the loader would wait for somebody who writes to it
   CHECK(fault("REWIRE_CUDA_DRIVER", "") ==
-        "REWIRE_CUDA_DRIVER is '" + library + "', which cannot be loaded: it is no file");
+        "REWIRE_CUDA_DRIVER is '" + library + "', which cannot be loaded: it is not a regular file");
 }
 
 TEST_CASE("However a plugin ends the process, the command names it and never ends with 0") {
   const Words dump = {"dump",    "vit_tiny_28", "--set",   "model.depth=1",
                       "--stage", "rewritten",   "--quiet", "--plugin"};
-  const std::string ends = " before the command was done: nothing that it was to do can be relied on\n";
+  const std::string ends = " before the command was done: do not rely on its results\n";
   for (const auto& [how, says] :
        std::initializer_list<std::pair<const char*, const char*>>{{"exit", "ended the process"},
                                                                   {"exit3", "ended the process"},
@@ -245,7 +245,7 @@ TEST_CASE("A listing names the plugin that crashes, ends the process or hangs, a
            {"segv", "it crashed (SIGSEGV)"},
            {"exit", "it ended the process with code 0"},
            {"now", "it ended the process with code 0"},
-           {"hang", "it had not come back after 10 s"}}) {
+           {"hang", "it had not returned after 10 s"}}) {
     for (const char* command : {"plugins", "doctor"}) {
       if (std::string_view(how) == "hang" && std::string_view(command) == "doctor") continue;  // as plugins
       CAPTURE(how, command);

@@ -88,7 +88,7 @@ TEST_CASE("A cache folder of another user, or one that others could exchange, is
     fs::permissions(place_on_the_way, fs::perms(0700));
   }
   if (!give_away(folder)) return;
-  refused("'" + folder + "' belongs to user 65534, neither to you nor to root");
+  refused("'" + folder + "' belongs to user 65534, not to you or root");
 }
 
 TEST_CASE("A link that another user has laid into a shared folder is not written through") {
@@ -107,7 +107,7 @@ TEST_CASE("A link that another user has laid into a shared folder is not written
   const Outcome outcome = rewire_command(init);
   CHECK(outcome.code == 2);
   CHECK(outcome.err ==
-        "rewire: cannot write " + link + ": " + link + " is a link that user 65534 has laid there\n");
+        "rewire: cannot write " + link + ": " + link + " is a link that belongs to user 65534\n");
   CHECK(read_text(secret) == "mine");
 }
 

@@ -65,30 +65,28 @@ TEST_CASE("What each command says of weights of this network, another strategy, 
     for (const char* silent : {"same", "dropout"}) {
       const Outcome same = read(work, reader, silent);
       CHECK(same.code == 0);
-      CHECK(same.err.find(": it is of ") == std::string::npos);
-      CHECK(same.err.find("what network it is of") == std::string::npos);
+      CHECK(same.err.find(": it is from ") == std::string::npos);
+      CHECK(same.err.find("which network it is from") == std::string::npos);
     }
     const Outcome other = read(work, reader, "strategy");
-    check_refusal(other,
-                  work.file("strategy") +
-                      ": it is of a network with gain, and this one has plain joins: the same numbers would "
-                      "compute something "
-                      "else; take its strategy (--plugin), or say that this is meant: --other-strategy, or "
-                      "train.other_strategy=true for train.weights");
+    check_refusal(other, work.file("strategy") +
+                             ": it is from a network with gain, but this one has plain joins: the same "
+                             "numbers would compute something else; use its strategy (--plugin), or confirm "
+                             "with --other-strategy, or train.other_strategy=true for train.weights");
     const Outcome meant = read(work, reader, "strategy", {"--other-strategy"});
     CHECK(meant.code == 0);
     CHECK_THAT(meant.err,
                REWIRE_CATCH_CONTAINS(work.file("strategy") +
-                                     ": it is of a network with gain, and this one has plain joins\n"));
+                                     ": it is from a network with gain, but this one has plain joins\n"));
     const Outcome options = read(work, reader, "options");
     CHECK(options.code == 0);
-    CHECK_THAT(options.err,
-               REWIRE_CATCH_CONTAINS(work.file("options") +
-                                     ": it is of a vit_tiny_28 with other options: heads 4 there, 2 here\n"));
+    CHECK_THAT(options.err, REWIRE_CATCH_CONTAINS(
+                                work.file("options") +
+                                ": it is from a vit_tiny_28 with other options: heads 4 there, 2 here\n"));
     const Outcome plain = read(work, reader, "plain");
     CHECK(plain.code == 0);
     CHECK_THAT(plain.err,
-               REWIRE_CATCH_CONTAINS(work.file("plain") + ": it does not say what network it is of: "));
+               REWIRE_CATCH_CONTAINS(work.file("plain") + ": it does not say which network it is from: "));
   }
 }
 
@@ -105,11 +103,11 @@ TEST_CASE("A run's weights are not those of its network without its strategy, no
     const Outcome plain = rewire_command({command, run, "--plugin", "none"});
     CHECK(plain.code == 2);
     CHECK_THAT(plain.err,
-               REWIRE_CATCH_CONTAINS(": it is of a network with gain, and this one has plain joins: "));
+               REWIRE_CATCH_CONTAINS(": it is from a network with gain, but this one has plain joins: "));
     const Outcome values = rewire_command({command, run, "--plugin", gain + ":factor=0.25"});
     CHECK(values.code == 2);
     CHECK_THAT(values.err, REWIRE_CATCH_CONTAINS(
-                               ": it is of a network with another gain: factor 0.5 there, 0.25 here: "));
+                               ": it is from a network with another gain: factor 0.5 there, 0.25 here: "));
     CHECK(rewire_command({command, run, "--plugin", "none", "--other-strategy"}).code == 0);
   }
   CHECK(rewire_command({"eval", run, "--weights", run + "/weights.safetensors", "--plugin", "none"}).code ==

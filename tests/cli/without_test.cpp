@@ -15,7 +15,7 @@ TEST_CASE("What is compiled without a pass and a rewrite of the lowering is held
   const Outcome outcome = verify_without({"recompute", "share_code"});
   CHECK(outcome.err == "");
   CHECK(outcome.code == 0);
-  CHECK_THAT(outcome.out, REWIRE_CATCH_CONTAINS("compiled against evaluated"));
+  CHECK_THAT(outcome.out, REWIRE_CATCH_CONTAINS("compiled program against the evaluator"));
 }
 
 TEST_CASE("A pass that is needed, or that there is not, is refused in one line") {

@@ -207,10 +207,10 @@ TEST_CASE("an entry that others could have written, or that is no file, is a mis
   CHECK_FALSE(fs::is_symlink(entry));
   fs::remove(entry);
   REQUIRE(::mkfifo(entry.c_str(), 0600) == 0);
-  CHECK(miss() == "the entry cannot be trusted: it is no file");
+  CHECK(miss() == "the entry cannot be trusted: it is not a regular file");
   fs::remove(entry);
   fs::create_directory(entry);
-  CHECK(miss() == "the entry cannot be trusted: it is no file");
+  CHECK(miss() == "the entry cannot be trusted: it is not a regular file");
   fs::remove(entry);
   REQUIRE(cache.store("key", {"object", 64}, "text", "tile"));
   if (::geteuid() == 0 && ::chown(entry.c_str(), 65534, 65534) == 0) {

@@ -65,7 +65,7 @@ TEST_CASE("What cannot be opened is told with the system's reason") {
   CHECK(tree.refusal("a/b/file/x") == "cannot open '" + tree.path("a/b/file/x") + "': Not a directory");
   fs::create_symlink("loop", tree.path("loop"));
   CHECK(tree.refusal("loop") == "cannot open '" + tree.path("loop") + "': Too many levels of symbolic links");
-  CHECK(message_of<UserError>([] { open_trusted("", O_RDONLY, "it"); }) == "'' is no path of a file");
+  CHECK(message_of<UserError>([] { open_trusted("", O_RDONLY, "it"); }) == "'' is not a path of a file");
 }
 
 TEST_CASE("What others can write, on the way or at its end, is refused with the chmod that mends it") {
@@ -101,8 +101,7 @@ TEST_CASE("A sticky folder may be on the way, but not hold the file, nor be what
   tree.mode("a/b", 01777);
   const std::string named = fs::canonical(tree.path("a/b")).string();
   const std::string refusal =
-      "'" + named +
-      "' is everybody's to put files into, so the plugin cannot be trusted: use a folder of yours";
+      "everybody can put files into '" + named + "', so the plugin cannot be trusted: use a folder of yours";
   CHECK(tree.refusal("a/b/file") == refusal);
   CHECK(tree.refusal("a/b") == refusal);
 }
@@ -122,8 +121,8 @@ TEST_CASE("What belongs to another user is refused, were it only a link") {
       return;
     }
     CHECK(tree.refusal(asked) == "'" + path +
-                                     "' belongs to user 65534, neither to you nor to root, so the plugin "
-                                     "cannot be trusted: copy it to a place of yours");
+                                     "' belongs to user 65534, not to you or root, so the plugin cannot be "
+                                     "trusted: copy it to a folder of yours");
     REQUIRE(::lchown(path.c_str(), 0, 0) == 0);
   }
 }

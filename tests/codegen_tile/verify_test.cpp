@@ -86,7 +86,7 @@ TEST_CASE("rule 2: values are defined once, before their use, in their section")
 
 TEST_CASE("rule 3: lanes are lane axes, ascending") {
   CHECK(broken([](Kernel& k) { k.values[4].lanes = {0, kC}; }) ==
-        "tile kernel k, value %4: lane 0 is no lane axis");
+        "tile kernel k, value %4: lane 0 is not a lane axis");
   CHECK(broken([](Kernel& k) { k.values[4].lanes = {kC, 2}; }) ==
         "tile kernel k, value %4: lanes are not ascending");
 }
@@ -117,12 +117,12 @@ TEST_CASE("rule 6: stores") {
   CHECK(broken([](Kernel& k) { body<Store>(k, 7).access.strides[kC] = 0; }) ==
         "tile kernel k, body node 7 (store): no stride along the value's lane axis c");
   CHECK(broken([](Kernel& k) { body<Store>(k, 7).predicate = {0}; }) ==
-        "tile kernel k, body node 7 (store): the predicate is no i1 scalar");
+        "tile kernel k, body node 7 (store): the predicate is not an i1 scalar");
 }
 
 TEST_CASE("rule 7: pointwise nodes") {
   CHECK(broken([](Kernel& k) { body<Pointwise>(k, 6).code = Opcode::matmul; }) ==
-        "tile kernel k, body node 6 (matmul): matmul is no pointwise op");
+        "tile kernel k, body node 6 (matmul): matmul is not a pointwise op");
   CHECK(broken([](Kernel& k) { body<Pointwise>(k, 6).operands.pop_back(); }) ==
         "tile kernel k, body node 6 (add): 1 operands, 2 are needed");
   CHECK(broken([](Kernel& k) { body<Pointwise>(k, 6).operands[1] = {4}; }) ==
@@ -139,7 +139,7 @@ TEST_CASE("rule 8: indices") {
   CHECK(broken([](Kernel& k) { body<Index>(k, 1).axis = 5; }) ==
         "tile kernel k, body node 1 (index): axis 5 does not exist");
   CHECK(broken([](Kernel& k) { body<Index>(k, 1).axis = kC; }) ==
-        "tile kernel k, body node 1 (index): the result's lanes are not those of the axis");
+        "tile kernel k, body node 1 (index): the result's lanes differ from the axis");
   CHECK(broken([](Kernel& k) { k.prologue[0] = Index{{0}, 1}; }) ==
         "tile kernel k, prologue node 0 (index): a row index outside of the body");
 }
@@ -148,11 +148,11 @@ TEST_CASE("rule 9: reductions") {
   CHECK(broken([](Kernel& k) { body<Reduce>(k, 5).axes = {}; }) ==
         "tile kernel k, body node 5 (sum): no axes to reduce over");
   CHECK(broken([](Kernel& k) { body<Reduce>(k, 5).axes = {3}; }) ==
-        "tile kernel k, body node 5 (sum): axis 3 is no lane of the operand");
+        "tile kernel k, body node 5 (sum): axis 3 is not a lane of the operand");
   CHECK(broken([](Kernel& k) { body<Reduce>(k, 8).axes = {3, 2}; }) ==
         "tile kernel k, body node 8 (max): the axes are not ascending");
   CHECK(broken([](Kernel& k) { body<Reduce>(k, 5).axes = {kC}; }) ==
-        "tile kernel k, body node 5 (sum): the result's lanes are not those that remain");
+        "tile kernel k, body node 5 (sum): the result's lanes are not the remaining ones");
   CHECK(broken([](Kernel& k) { k.values[9].dtype = DType::f64; }) ==
         "tile kernel k, body node 5 (sum): from f32 to f64; f32, f64, i64, i32 and u8 add up in their own "
         "dtype");
@@ -160,11 +160,11 @@ TEST_CASE("rule 9: reductions") {
 
 TEST_CASE("rule 10: dots") {
   CHECK(broken([](Kernel& k) { body<Dot>(k, 4).contract = 2; }) ==
-        "tile kernel k, body node 4 (dot): a and b must share the contracted lane alone");
+        "tile kernel k, body node 4 (dot): a and b must share only the contracted lane");
   CHECK(broken([](Kernel& k) { std::swap(body<Dot>(k, 4).b.id, body<Dot>(k, 4).a.id); }) ==
         "(nothing was thrown)");  // both have two lanes
   CHECK(broken([](Kernel& k) { k.values[8].lanes = {2}; }) ==
-        "tile kernel k, body node 4 (dot): the result's lanes are not those that remain");
+        "tile kernel k, body node 4 (dot): the result's lanes are not the remaining ones");
   CHECK(broken([](Kernel& k) { k.values[8].dtype = DType::f64; }) ==
         "tile kernel k, body node 4 (dot): %8 is f64, not f32");
   CHECK(broken([](Kernel& k) {
@@ -176,7 +176,7 @@ TEST_CASE("rule 10: dots") {
 
 TEST_CASE("rule 11: random numbers") {
   CHECK(broken([](Kernel& k) { body<Random>(k, 3).step = {5}; }) ==
-        "tile kernel k, body node 3 (uniform): %5 is no i64 scalar");
+        "tile kernel k, body node 3 (uniform): %5 is not an i64 scalar");
   CHECK(broken([](Kernel& k) { k.values[7].dtype = DType::bf16; }) ==
         "tile kernel k, body node 3 (uniform): the result is bf16");
   CHECK(broken([](Kernel& k) { body<Random>(k, 3).element.strides[2] = 5; }) ==

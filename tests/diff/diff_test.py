@@ -114,7 +114,7 @@ class Networks(unittest.TestCase):
         older["format"] = 2
         done = rewire("diff", self.file(older, "a.json"), self.file(self.data))
         self.assertEqual((done.returncode, done.stderr), (
-            2, f"rewire: {self.folder}/a.json: its format is 2, of another version of Rewire; this one reads format 1\n"))
+            2, f"rewire: {self.folder}/a.json: its format 2 is from another version of Rewire; this version reads format 1\n"))
 
     def test_each_planted_change_is_found_and_nothing_else(self):
         def op(data):
@@ -219,7 +219,7 @@ class Networks(unittest.TestCase):
             launch["ms"] = None
 
     def test_what_is_no_data_is_refused(self):
-        for text, message in (("{}", "this is not what `rewire explore --json` writes"), ("[1]", "this is not what"),
+        for text, message in (("{}", "this is not a file from `rewire explore --json`"), ("[1]", "this is not a file"),
                               (json.dumps({**self.data, "launches": [{"kind": "kernel", "name": "k", "at": "", "code": 999999,
                                                                       "bytes": 1, "flops": 1, "ms": None}]}), "launches[0].code is 999999")):
             path = self.folder / "none.json"
@@ -302,7 +302,7 @@ class Runs(unittest.TestCase):
     def test_a_run_and_a_network_are_two_kinds(self):
         done = rewire("diff", self.folder / "a", "vit_tiny_28")
         self.assertEqual((done.returncode, done.stderr), (
-            2, f"rewire: diff: {self.folder}/a is the folder of a run, vit_tiny_28 is not; the network of a run is "
+            2, f"rewire: diff: {self.folder}/a is a run folder, vit_tiny_28 is not; to compare the run's network, give "
                f"{self.folder}/a/recipe.toml\n"))
 
     def test_a_page_is_written(self):

@@ -143,7 +143,7 @@ class Data(unittest.TestCase):
     def test_it_says_what_it_needs_and_spares_what_it_reads(self):
         done = subprocess.run([REWIRE, "explore", *NETWORK], capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr), (
-            2, "rewire: explore: --output FILE is needed, the page to write; or --json, which prints its data\n"))
+            2, "rewire: explore: give --output FILE, the page to write, or --json, which prints its data\n"))
         with tempfile.TemporaryDirectory() as folder:
             module = pathlib.Path(folder, "network.rir")
             module.write_text(dump("ir"))

@@ -169,7 +169,7 @@ TEST_CASE("Shapes that do not broadcast are named, with the place") {
   Builder::Scope scope(b, "head");
   CHECK_THROWS_WITH(b.add(x, y), "shapes [2,3] and [4] do not broadcast, at head");
   CHECK_THROWS_WITH(b.broadcast(x, {3}), "shape [2,3] does not broadcast to [3], at head");
-  CHECK_THROWS_WITH(b.sum_to(y, {2, 4}), "shape [4] is no broadcast of [2,4], at head");
+  CHECK_THROWS_WITH(b.sum_to(y, {2, 4}), "shape [4] is not a broadcast of [2,4], at head");
   CHECK_THROWS_AS(b.param("nothing"), InternalError);
   CHECK(f.function().body.empty());
 }

@@ -14,7 +14,7 @@ TEST_CASE("A NUL in a name is refused where the name stands") {
     const std::string message = test::message_of<UserError>([&] { parse(text, "m.rir"); });
     return message.substr(0, message.find('\n'));
   };
-  const std::string names = ": a name holds no NUL character";
+  const std::string names = ": a name must not contain a NUL character";
   CHECK(fault("module @\"a\0\" {}"s) == "m.rir:1:8" + names);
   CHECK(fault("module @\"a\\x00\" {}") == "m.rir:1:8" + names);
   CHECK(fault("module @m { attribute \"a\\x00\" = 1 }") == "m.rir:1:23" + names);

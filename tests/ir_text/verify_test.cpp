@@ -60,13 +60,13 @@ TEST_CASE("A sound module passes", "[ir][verify]") {
 }
 
 TEST_CASE("V1: names are unique and not empty", "[ir][verify]") {
-  expect_violation("V1", [](Module& m) { m.parameters[1].name = "w"; }, "parameter 'w' exists twice");
+  expect_violation("V1", [](Module& m) { m.parameters[1].name = "w"; }, "parameter 'w' is defined twice");
   expect_violation("V1", [](Module& m) { m.parameters[1].name = ""; }, "parameter without a name");
   expect_violation(
-      "V1", [](Module& m) { m.functions.push_back(m.functions[0]); }, "function 'f' exists twice");
+      "V1", [](Module& m) { m.functions.push_back(m.functions[0]); }, "function 'f' is defined twice");
   expect_violation("V1", [](Module& m) { f(m).name = ""; }, "function without a name");
-  expect_violation("V1", [](Module& m) { f(m).arguments[1].name = "x"; }, "argument 'x' exists twice");
-  expect_violation("V1", [](Module& m) { f(m).results[1].name = "y"; }, "result 'y' exists twice");
+  expect_violation("V1", [](Module& m) { f(m).arguments[1].name = "x"; }, "argument 'x' is defined twice");
+  expect_violation("V1", [](Module& m) { f(m).results[1].name = "y"; }, "result 'y' is defined twice");
   expect_violation("V1", [](Module& m) { f(m).results[1].name = ""; }, "result without a name");
 }
 
@@ -161,10 +161,10 @@ TEST_CASE("V8: a join's stream, slots, paths and result agree, and changed slots
       "or the result is f64[2,5,4]");
   expect_violation(
       "V8", [](Module& m) { op(m, Opcode::residual).operands[3] = op(m, Opcode::residual).operands[1]; },
-      "the shortcut slot was changed and names no owner");
+      "the shortcut slot was changed but has no owner");
   expect_violation(
       "V8", [](Module& m) { op(m, Opcode::residual).operands[4] = op(m, Opcode::residual).operands[0]; },
-      "the branch slot was changed and names no owner");
+      "the branch slot was changed but has no owner");
   expect_violation(
       "V8",
       [](Module& m) {
@@ -172,7 +172,7 @@ TEST_CASE("V8: a join's stream, slots, paths and result agree, and changed slots
         join.attributes.set("has_shortcut", false);
         join.operands.erase(join.operands.begin() + 3);
       },
-      "the shortcut slot was changed and names no owner");
+      "the shortcut slot was changed but has no owner");
 }
 
 TEST_CASE("V8: an owner may leave a slot as it was", "[ir][verify]") {

@@ -104,19 +104,17 @@ TEST_CASE("What a convolutional network cannot be made of is refused in one line
     return message;
   };
   CHECK(refusal(small_net("resnetv2_18"), "image", std::int64_t{1}) ==
-        "model.image=1 is too small: stem and stages make one pixel of 2 x 2, so it takes 2 or more; fewer "
-        "stages take "
-        "smaller images");
+        "model.image=1 is too small: stem and stages reduce 2 x 2 pixels to one, so it takes 2 or more; "
+        "fewer stages take smaller images");
   CHECK(refusal(small_net("resnet18"), "image", std::int64_t{4}) ==
-        "model.image=4 is too small: stem and stages make one pixel of 8 x 8, so it takes 5 or more; "
-        "model.stem=conv3 "
-        "and fewer stages take smaller images");
+        "model.image=4 is too small: stem and stages reduce 8 x 8 pixels to one, so it takes 5 or more; "
+        "model.stem=conv3 and fewer stages take smaller images");
   ir::Selection timm = small_net("resnetv2_50");
   CHECK(refusal(timm.set("form", std::string("timm")), "head_norm", true) ==
-        "model.head_norm=true is of model.form=paper: timm's form has a norm before the pool");
+        "model.head_norm=true needs model.form=paper: timm's form has a norm before the pool");
   CHECK(refusal(small_net("resnet18"), "image", std::int64_t{5}).empty());
   CHECK(refusal(small_net("resnetv2_50"), "depths", ir::Doubles{1, 1.5}) ==
-        "model.depths has 1.5; it takes whole numbers, one a stage");
+        "model.depths has 1.5; it takes whole numbers, one per stage");
   CHECK(refusal(small_net("resnetv2_50"), "depths", ir::Doubles{}).starts_with("model.depths has 0 entries"));
 }
 

@@ -69,7 +69,7 @@ TEST_CASE("Images of another size are for the same weights, and without a head t
   CHECK(parameters(build(other, 1)) == parameters(build(small_dino_model(), 1)));
   other.set("position_image", std::int64_t{13});
   CHECK_THROWS_WITH(build(other, 1),
-                    REWIRE_CATCH_CONTAINS("model.position_image=13 is no multiple of model.patch=3"));
+                    REWIRE_CATCH_CONTAINS("model.position_image=13 is not a multiple of model.patch=3"));
   ir::Selection bare = small_dino_model();
   bare.set("head", false);
   const ir::Module module = build(bare, 2);

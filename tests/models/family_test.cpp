@@ -73,7 +73,7 @@ TEST_CASE(
   CHECK_THROWS_WITH(
       backbone_of({"stages_two"}),
       REWIRE_CATCH_CONTAINS(
-          "the model stages_two has no form that gives features alone: the family stages has none"));
+          "the model stages_two has no form without a head: the family stages does not define one"));
 }
 
 TEST_CASE("A family that is added can be named, set and refused as those that are built in") {

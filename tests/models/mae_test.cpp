@@ -139,9 +139,10 @@ TEST_CASE("A masked autoencoder that cannot be is refused with the reason") {
   refuses("mask_ratio", 1.0,
           "model.mask_ratio=1 keeps none of 16 patches; some must be masked, and some kept");
   refuses("mask_ratio", 1.5, "model.mask_ratio=1.5 is out of range");
-  refuses("image", std::int64_t{9}, "model.image=9 is no multiple of model.patch=2");
-  refuses("decoder_heads", std::int64_t{5}, "model.decoder_dim=12 is no multiple of model.decoder_heads=5");
-  refuses("dim", std::int64_t{10}, "model.dim=10 is no multiple of 4");
+  refuses("image", std::int64_t{9}, "model.image=9 is not a multiple of model.patch=2");
+  refuses("decoder_heads", std::int64_t{5},
+          "model.decoder_dim=12 is not a multiple of model.decoder_heads=5");
+  refuses("dim", std::int64_t{10}, "model.dim=10 is not a multiple of 4");
   refuses("skips", std::string("u"), "it takes one of none|unet|unet_paper");
 }
 

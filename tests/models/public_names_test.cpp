@@ -30,9 +30,9 @@ TEST_CASE("timm's names, and those of MAE's and DINO's code, lead to the zoo's n
   }
   for (const char* other : {"vit_tiny", "vit_small_patch16_gap_224", "swin_tiny_patch4_window7_224", ""})
     CHECK(zoo_network_of(other).empty());
-  CHECK(
-      test::message_of<UserError>([] { find_model("deit_tiny_patch16_224"); }) ==
-      "unknown model 'deit_tiny_patch16_224': here that network is deit_tiny; `rewire models` lists the zoo");
+  CHECK(test::message_of<UserError>([] { find_model("deit_tiny_patch16_224"); }) ==
+        "unknown model 'deit_tiny_patch16_224': that network is called deit_tiny here; `rewire models` lists "
+        "the zoo");
 }
 
 }  // namespace

@@ -139,8 +139,8 @@ TEST_CASE("A pyramid whose lists do not go together is refused with the stage an
   refuses("patch_sizes", Doubles{2, 3},
           "stage 2: maps of 4 x 4 do not divide into patches of 3 x 3; model.image=8 must be");
   refuses("sr_ratios", Doubles{3, 1}, "stage 1: the 3 of model.sr_ratios does not divide maps of 4 x 4");
-  refuses("sr_ratios", Doubles{2, 2}, "model.sr_ratios ends with 2; the last stage has a class token");
-  refuses("num_heads", Doubles{4, 2}, "stage 1: model.embed_dims has 6, which is no multiple of the 4");
+  refuses("sr_ratios", Doubles{2, 2}, "model.sr_ratios ends with 2; the last stage takes 1");
+  refuses("num_heads", Doubles{4, 2}, "stage 1: model.embed_dims has 6, which is not a multiple of the 4");
   refuses("depths", Doubles{1, 2, 1}, "model.depths has 3 entries and model.embed_dims 2");
   refuses("depths", Doubles{1, 1.5}, "model.depths has 1.5 for stage 2; it takes whole numbers");
   refuses("depths", Doubles{1, 0}, "model.depths");

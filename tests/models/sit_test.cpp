@@ -129,9 +129,9 @@ TEST_CASE("An interpolant transformer that cannot be is refused with the reason"
     CHECK_THROWS_WITH(models::build(options, 2), REWIRE_CATCH_CONTAINS(message));
     CHECK_THROWS_AS(models::build(options, 2), UserError);
   };
-  refuses("heads", std::int64_t{3}, "model.dim=8 is no multiple of model.heads=3");
-  refuses("dim", std::int64_t{6}, "model.dim=6 is no multiple of 4");
-  refuses("image", std::int64_t{5}, "model.image=5 is no multiple of model.patch=2");
+  refuses("heads", std::int64_t{3}, "model.dim=8 is not a multiple of model.heads=3");
+  refuses("dim", std::int64_t{6}, "model.dim=6 is not a multiple of 4");
+  refuses("image", std::int64_t{5}, "model.image=5 is not a multiple of model.patch=2");
   refuses("mlp_ratio", 0.01, "leaves no hidden unit");
   refuses("skips", std::string("unet_paper"), "it takes one of none|unet");
 }

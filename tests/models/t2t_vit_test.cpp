@@ -143,8 +143,9 @@ TEST_CASE("T2T-ViT's options that do not fit are refused with the reason") {
     CHECK_THROWS_WITH(models::build(options, 2), REWIRE_CATCH_CONTAINS(message));
     CHECK_THROWS_AS(models::build(options, 2), UserError);
   };
-  refuses("image", std::int64_t{40}, "model.image=40 is no multiple of 16, the stride of the three steps");
-  refuses("heads", std::int64_t{4}, "model.dim=6 is no multiple of model.heads=4");
+  refuses("image", std::int64_t{40},
+          "model.image=40 is not a multiple of 16, the stride of the three tokenisation steps");
+  refuses("heads", std::int64_t{4}, "model.dim=6 is not a multiple of model.heads=4");
   refuses("mlp_ratio", 0.1, "leaves no hidden unit");
   refuses("tokens_type", std::string("convolution"), "it takes one of performer|transformer");
 }

@@ -404,8 +404,8 @@ TEST_CASE("Options that do not fit are refused with the reason and the way out")
     CHECK_THROWS_WITH(models::build(options, 2), REWIRE_CATCH_CONTAINS(message));
     CHECK_THROWS_AS(models::build(options, 2), UserError);
   };
-  refuses([](auto& o) { o.set("heads", 5); }, "model.dim=12 is no multiple of model.heads=5");
-  refuses([](auto& o) { o.set("patch", 4); }, "model.image=6 is no multiple of model.patch=4");
+  refuses([](auto& o) { o.set("heads", 5); }, "model.dim=12 is not a multiple of model.heads=5");
+  refuses([](auto& o) { o.set("patch", 4); }, "model.image=6 is not a multiple of model.patch=4");
   refuses([](auto& o) { o.set("depth", 0); }, "model.depth=0 is out of range: it takes an int 1 to 4096");
   refuses([](auto& o) { o.set("dim", std::int64_t{1} << 60); },
           "model.dim=1152921504606846976 is out of range");
@@ -417,7 +417,7 @@ TEST_CASE("Options that do not fit are refused with the reason and the way out")
           "'gelu_tanh'?)");
   refuses([](auto& o) { o.set("drop_path", 1); }, "model.drop_path=1 is out of range");
   refuses([](auto& o) { o.set("dropout", std::numeric_limits<double>::quiet_NaN()); },
-          "model.dropout=nan is no finite float");
+          "model.dropout=nan is not a finite float");
   refuses([](auto& o) { o.set("mlp_ratio", 0.01); }, "leaves no hidden unit");
   refuses([](auto& o) { o.set("class_token", "false"); },
           "model.class_token=false leaves model.pool=token nothing to classify; set model.pool=avg");

@@ -136,7 +136,7 @@ void add_training_forward(ir::Module& module) {
 }
 
 /// A function that the golden's objective calls: of the model's own images, or of others whose positions are resized.
-ir::Module build_form(const Golden& golden, const programs::Form& form, std::int64_t batch) {
+ir::Module build_form(const Golden& golden, const programs::NetworkFunction& form, std::int64_t batch) {
   ir::Selection model = golden.model;
   if (form.side != 0) {
     model.set("position_image", std::get<std::int64_t>(*model.values.find("image")));
@@ -148,9 +148,9 @@ ir::Module build_form(const Golden& golden, const programs::Form& form, std::int
 /// The golden's model in the backend's dtype, with the programs that `add` adds.
 ir::Module make_module(const Golden& golden, const Backend& backend,
                        const std::function<void(ir::Module&)>& add) {
-  const std::vector<programs::Form> forms = programs::make_objective(golden.objective)->forms();
+  const std::vector<programs::NetworkFunction> forms = programs::make_objective(golden.objective)->forms();
   std::vector<ir::Module> modules;
-  for (const programs::Form& form : forms) {
+  for (const programs::NetworkFunction& form : forms) {
     modules.push_back(build_form(golden, form, golden.batch / forms.front().images));
     if (backend.rewrite) backend.rewrite(modules.back());
   }

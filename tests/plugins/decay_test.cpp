@@ -155,7 +155,7 @@ TEST_CASE("Where a branch has no last layer zero_init=on is refused, and auto le
     if (ir::read_join(op).site == "attn") op.attributes.set("last_weight", std::string());
   }
   CHECK(message_of<UserError>([&] { rewritten(module, {"decay:zero_init=on"}); }) ==
-        "plugin 'decay': blocks.0.attn has no last layer that zero_init=on could start at zero: use "
+        "plugin 'decay': blocks.0.attn has no last layer that zero_init=on could set to zero: use "
         "zero_init=auto or off, or choose other joins by sites= or layers=");
   CHECK_NOTHROW(rewritten(module, {"decay:zero_init=on,sites=mlp"}));
   CHECK(zeros_of(started(rewritten(module, {"decay"}), {"decay"}, 3)) ==
@@ -252,7 +252,7 @@ TEST_CASE("Its parameters refuse what they cannot mean") {
     return message_of<UserError>([&] { rewritten(residual_net({}), {spec}); });
   };
   CHECK(refused("decay:learnable=true,variant=both") ==
-        "plugin 'decay': learnable goes with variant=shortcut: the factors of variant=both are fixed");
+        "plugin 'decay': learnable needs variant=shortcut: the factors of variant=both are fixed");
   CHECK(refused("decay:alpha_min=1.1") ==
         "plugin 'decay': alpha_min=1.1 is out of range: it takes a float 0 to 1");
   CHECK(refused("decay:schedule=perblock") ==

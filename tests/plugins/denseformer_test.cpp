@@ -102,7 +102,7 @@ TEST_CASE("Behind a block stands the weighted sum of what the blocks gave before
 
 TEST_CASE("A period that no block reaches is refused") {
   CHECK(message_of<UserError>([&] { rewritten(residual_net({.depth = 2}), {"denseformer:period=3"}); }) ==
-        "plugin 'denseformer': period=3 is more than the blocks that it would count: use a smaller one");
+        "plugin 'denseformer': period=3 is more than the number of blocks that it counts: use a smaller one");
 }
 
 }  // namespace

@@ -266,11 +266,11 @@ TEST_CASE("The filters choose which joins are orthogonal, and no weight is added
 
 TEST_CASE("Two orthogonal plugins on one join are refused") {
   ir::Module module = residual_net({});
-  CHECK(
-      message_of<UserError>(
-          [&] { runtime::apply_plugins(module, {orthogonal(), orthogonal("mode=global,sites=mlp")}, 0); }) ==
-      "plugin 'orthogonal': the branch of blocks.0.mlp is claimed already by plugin 'orthogonal': use one of "
-      "the two, or give them disjoint sites= or layers=");
+  CHECK(message_of<UserError>([&] {
+          runtime::apply_plugins(module, {orthogonal(), orthogonal("mode=global,sites=mlp")}, 0);
+        }) ==
+        "plugin 'orthogonal': the branch of blocks.0.mlp is already claimed by plugin 'orthogonal': use one "
+        "of the two, or give them disjoint sites= or layers=");
 }
 
 TEST_CASE("Its parameters refuse what they cannot mean") {

@@ -130,9 +130,8 @@ TEST_CASE("DeepNorm starts matrices Xavier normal, values, projection and MLP sm
 TEST_CASE("Without a norm of its own a branch takes keel alone") {
   const ir::Module bare = single_join({ir::DType::f32, {2, 3, 5}});
   CHECK(message_of<UserError>([&] { rewritten(bare, {"postnorm"}); }) ==
-        "plugin 'postnorm': blocks.0.mlp has no layer norm that could stand behind its sum; use kind=keel, "
-        "which "
-        "adds one");
+        "plugin 'postnorm': blocks.0.mlp has no layer norm to move after its sum; use kind=keel, which adds "
+        "one");
   CHECK_NOTHROW(rewritten(bare, {"postnorm:kind=keel"}));
 }
 

@@ -84,7 +84,7 @@ TEST_CASE("A join without its shortcut is the branch, and the slot is claimed") 
   CHECK(ir::evaluate(module, forward, {x, f}, state).at(0).data == f.data);
   CHECK_THAT(message_of<UserError>(
                  [&] { rewritten(single_join(type), {"skipless:reinit=false", "skipless:reinit=false"}); }),
-             REWIRE_CATCH_CONTAINS("the shortcut of blocks.0.mlp is claimed already"));
+             REWIRE_CATCH_CONTAINS("the shortcut of blocks.0.mlp is already claimed"));
 }
 
 /// Fresh weights of a ViT, by name.
@@ -393,9 +393,8 @@ TEST_CASE("Drop path, LayerScale and joins that it cannot initialise are refused
     return message_of<UserError>([&] { started(rewritten(module, {spec}), {spec}); });
   };
   CHECK(refused(models::build(options, 1), "skipless") ==
-        "plugin 'skipless': blocks.1.attn has drop path: a dropped branch leaves nothing without its "
-        "shortcut; set "
-        "model.drop_path=0");
+        "plugin 'skipless': blocks.1.attn has drop path: without a shortcut, a dropped branch leaves "
+        "nothing; set model.drop_path=0");
   // Drop path begins at 0 in the first block.
   CHECK(refused(models::build(options, 1), "skipless:layers=0") == "(nothing was thrown)");
 
@@ -404,25 +403,22 @@ TEST_CASE("Drop path, LayerScale and joins that it cannot initialise are refused
     if (parameter.name == "blocks.0.mlp.fc2.bias") parameter.role = "layer_scale";
   }
   CHECK(refused(scaled, "skipless:sites=mlp") ==
-        "plugin 'skipless': blocks.0.mlp has LayerScale (blocks.0.mlp.fc2.bias): without its shortcut the "
-        "stream would "
-        "be scaled down at every join; use a model without");
+        "plugin 'skipless': blocks.0.mlp has LayerScale (blocks.0.mlp.fc2.bias): without a shortcut it would "
+        "scale the stream down at every join; use a model without LayerScale");
   CHECK(refused(residual_net({.depth = 1}), "skipless") ==
-        "plugin 'skipless': blocks.0.attn has no matrix of role 'qkv', which it re-initialises; reinit=false "
-        "leaves "
-        "the weights as they are");
+        "plugin 'skipless': blocks.0.attn has no matrix of role 'qkv' to re-initialise; set reinit=false to "
+        "keep the weights");
   CHECK(refused(residual_net({.depth = 1}), "skipless:reinit=false") == "(nothing was thrown)");
   // Weights that the matrices' dtype has no number for.
   CHECK_THAT(
       refused(models::build(vit(16, 2, 1), 1), "skipless:scale=1e60"),
       REWIRE_CATCH_CONTAINS("plugin 'skipless': it wrote ") &&
-          REWIRE_CATCH_CONTAINS("into 'blocks.0.attn.qkv.weight' at element 512, which is no finite f32"));
+          REWIRE_CATCH_CONTAINS("into 'blocks.0.attn.qkv.weight' at element 512, which is not a finite f32"));
   ir::Module images = single_join({ir::DType::f32, {2, 4, 3, 3}}, {.batch = 0, .token = 2, .channel = 1});
   images.function("forward").body.back().attributes.set("site", std::string("conv"));
-  CHECK(
-      refused(images, "skipless") ==
-      "plugin 'skipless': blocks.0.conv: conv joins have no initialisation here; choose others by sites=, or "
-      "reinit=false");
+  CHECK(refused(images, "skipless") ==
+        "plugin 'skipless': blocks.0.conv: conv joins have no initialisation here; choose other sites=, or "
+        "set reinit=false");
   CHECK(refused(residual_net({.depth = 1}), "skipless:scale=0") ==
         "plugin 'skipless': scale=0 is out of range: it takes a float > 0");
 }

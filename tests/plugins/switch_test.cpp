@@ -196,9 +196,10 @@ TEST_CASE("A run whose switch has been moved goes on") {
   const Words resume = {"train", "--resume", run, "--set", "train.epochs=3", "--log-level", "warning"};
   const Outcome outcome = rewire_command(resume + Words{"--plugin", "augment:blocks=2,from_epoch=2"});
   CHECK(outcome.code == 0);
-  CHECK_THAT(outcome.err,
-             REWIRE_CATCH_CONTAINS("lacks 'optimizer.step.2': weights that a later epoch switches on "
-                                   "go on from 100 updates\n"));
+  CHECK_THAT(
+      outcome.err,
+      REWIRE_CATCH_CONTAINS(
+          "lacks 'optimizer.step.2': weights that a later epoch switches on continue from 100 updates\n"));
   CHECK(state_of(run, "0003-00000300", "optimizer.step.2") == 2 * kStepsPerEpoch);
 }
 

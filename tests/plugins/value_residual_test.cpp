@@ -80,7 +80,7 @@ TEST_CASE("The first attention that the filters let through gives the values, an
 
 TEST_CASE("Where nobody could read another's values it is refused") {
   const std::string message =
-      "plugin 'value_residual': it takes two blocks with attention: the first gives the values, the others "
+      "plugin 'value_residual': it needs two blocks with attention: the first gives the values, the others "
       "read them";
   CHECK(message_of<UserError>([&] { rewritten(vit(1), {"value_residual"}); }) == message);
   CHECK(message_of<UserError>([&] { rewritten(vit(3), {"value_residual:sites=mlp"}); }) == message);

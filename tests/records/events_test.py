@@ -162,7 +162,7 @@ class EventFiles(unittest.TestCase):
         (taken / "something").touch()
         said = self.resume(run, "train.epochs=3")
         self.assertEqual(said.count("event files"), 1, said)
-        self.assertIn(f"warning: the run goes on without event files: cannot write {taken}: Is a directory", said)
+        self.assertIn(f"warning: the run continues without event files: cannot write {taken}: Is a directory", said)
         reached = [json.loads((run / "checkpoints" / name / "checkpoint.json").read_text())["events"]
                    for name in ("0001-00000004", "0002-00000008", "0003-00000012")]
         self.assertEqual(reached, [reached[0]] * 3)
@@ -178,7 +178,7 @@ class EventFiles(unittest.TestCase):
         file.rename(other)
         file.symlink_to(other)
         before = other.read_bytes()
-        self.assertIn(f"goes on without event files: {file} is a link: ", self.resume(run, "train.epochs=2"))
+        self.assertIn(f"continues without event files: {file} is a link: ", self.resume(run, "train.epochs=2"))
         self.assertEqual(other.read_bytes(), before)
 
     def test_a_run_that_goes_on_without_events_cuts_them(self):

@@ -71,9 +71,9 @@ class Records(unittest.TestCase):
         whole = (run / "log.txt").read_text()
         self.assertTrue(whole.startswith(first))
         more = whole[len(first):]
-        self.assertRegex(more, f"(?m)^{STAMP}going on in {re.escape(str(run))} after step 8 of 12 \\(epoch 3\\)$")
+        self.assertRegex(more, f"(?m)^{STAMP}continuing in {re.escape(str(run))} after step 8 of 12 \\(epoch 3\\)$")
         # What --quiet keeps from stderr.
-        self.assertRegex(more, f"(?m)^{STAMP}warning: {re.escape(str(run))}: the best checkpoint was chosen by loss; from here on top1")
+        self.assertRegex(more, f"(?m)^{STAMP}warning: {re.escape(str(run))}: the best checkpoint was chosen by loss; now top1")
 
     def test_the_log_says_why_a_run_ended(self):
         run = self.folder / "failed"
@@ -103,7 +103,7 @@ class Records(unittest.TestCase):
         (run / "log.txt").mkdir()
         done = subprocess.run([REWIRE, "train", "--resume", run, "--set", "train.epochs=2"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn(f"warning: the run goes on without its log: cannot write {run}/log.txt: Is a directory", done.stderr)
+        self.assertIn(f"warning: the run continues without its log: cannot write {run}/log.txt: Is a directory", done.stderr)
 
     def test_a_log_that_cannot_grow_is_told_of_once(self):
         run = train(REWIRE, self.folder / "short_log", "train.epochs=1", more=["--quiet"])
@@ -112,10 +112,10 @@ class Records(unittest.TestCase):
         done = subprocess.run([REWIRE, "train", "--resume", run, "--set", "train.epochs=20"], capture_output=True, text=True,
                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size + room, size + room)))
         self.assertEqual(done.returncode, 0, done.stderr)
-        told = f"warning: the run goes on without its log: cannot write {run}/log.txt: File too large"
+        told = f"warning: the run continues without its log: cannot write {run}/log.txt: File too large"
         self.assertEqual(done.stderr.count(told), 1, done.stderr)
         said = (run / "log.txt").read_bytes()[size:].decode()
-        self.assertIn("going on in", said)
+        self.assertIn("continuing in", said)
         self.assertIn("epoch 2/20", said)
         self.assertTrue(said.endswith("\n"))
 
@@ -128,7 +128,7 @@ class Records(unittest.TestCase):
         other.write_text("mine\n")
         done = subprocess.run([REWIRE, "train", "--resume", run, "--set", "train.epochs=2"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn(f"warning: the run goes on without its log: {run}/log.txt is a link: ", done.stderr)
+        self.assertIn(f"warning: the run continues without its log: {run}/log.txt is a link: ", done.stderr)
         self.assertIn(f"warning: no report is written: {run}/report.html is a link: ", done.stderr)
         (run / "metrics.jsonl").rename(self.folder / "metrics")
         (run / "metrics.jsonl").symlink_to(self.folder / "metrics")
@@ -219,7 +219,7 @@ class Records(unittest.TestCase):
         (run / "metrics.prom").mkdir()
         done = subprocess.run([REWIRE, "train", "--resume", run, "--set", "train.epochs=3"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
-        told = f"warning: the run goes on without {run}/metrics.prom: cannot write it: Is a directory"
+        told = f"warning: the run continues without {run}/metrics.prom: cannot write it: Is a directory"
         self.assertEqual(done.stderr.count(told), 1, done.stderr)
 
 

@@ -94,11 +94,11 @@ class Data(unittest.TestCase):
         run = self.folder / "broken"
         shutil.copytree(self.runs[0], run)
         for text, message in {
-                '{"kind":"train","epoch":0,"step":1}\nwords\n': r'metrics.jsonl:2 is no JSON: ',
+                '{"kind":"train","epoch":0,"step":1}\nwords\n': r'metrics.jsonl:2 is not valid JSON: ',
                 '{"kind":"train","epoch":0,"step":1,"loss":"low"}\n': r'metrics.jsonl:1: loss is neither a number nor null$',
                 '{"kind":"eval","step":4}\n': r'metrics.jsonl:1 has no "epoch"$',
                 '{"kind":"eval","epoch":null,"step":4}\n': r'metrics.jsonl:1: epoch is null, not a number$',
-                '{"kind":"other"}\n': r'metrics.jsonl:1: kind is none of train, eval, diagnose$'}.items():
+                '{"kind":"other"}\n': r'metrics.jsonl:1: kind is not one of train, eval, diagnose$'}.items():
             (run / "metrics.jsonl").write_text(text)
             done = rewire("report", run)
             self.assertEqual(done.returncode, 2)
@@ -156,7 +156,7 @@ class Data(unittest.TestCase):
         self.assertEqual([file.name for file in (self.folder / "odd").iterdir()], ["eval.csv"])
         both = rewire("report", run, "--csv", self.folder / "odd", "--json")
         self.assertEqual(both.returncode, 2)
-        self.assertRegex(both.stderr, "^rewire: report: --csv .*/odd takes the place of --json: ask for one of them\n$")
+        self.assertRegex(both.stderr, "^rewire: report: --csv .*/odd and --json cannot be combined: drop one\n$")
 
     def test_numbers_are_numbers(self):
         def walk(value):

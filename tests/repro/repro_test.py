@@ -110,8 +110,8 @@ class Repro(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("WRONG", done.stdout)
         self.assertEqual(done.stdout.count("note: "), 2)
-        self.assertIn("note: it is compiled to other code now than kernel.tile says\n", done.stdout)
-        self.assertRegex(done.stderr, r"^rewire: moved-k: .* is not what the evaluator computes \(error .*\n$")
+        self.assertIn("note: it no longer compiles to the code in kernel.tile\n", done.stdout)
+        self.assertRegex(done.stderr, r"^rewire: moved-k: .* differs from what the evaluator computes \(error .*\n$")
 
     def test_large_tensors_are_made_from_seeds(self):
         kernel = self.kernels()["sums along rows"]
@@ -174,7 +174,7 @@ class Repro(unittest.TestCase):
         self.assertIn(record["subject"], trained.stderr)
         other = self.rewire("repro", self.base / "run", "--failure", "--plugin", f"{PLUGINS}/gain.so", "--output", self.base / "other")
         self.assertEqual(other.returncode, 2)
-        self.assertIn("it is of a network with plain joins, and this one has gain: ", other.stderr)
+        self.assertIn("it is from a network with plain joins, but this one has gain: ", other.stderr)
         shutil.rmtree(self.base / "run")
         done = self.again(folder)
         self.assertEqual((done.returncode, re.sub(r" \(line \d+\)", "", done.stdout)), (1, record["subject"] + "\n"))
@@ -195,7 +195,7 @@ class Repro(unittest.TestCase):
     def test_nothing_fails(self):
         done = self.rewire("repro", *SMALL, "--failure", "--output", self.base / "none")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertTrue(done.stdout.startswith("nothing fails: "))
+        self.assertTrue(done.stdout.startswith("nothing fails in "))
         self.assertFalse((self.base / "none").exists())
 
     def test_what_is_refused(self):
@@ -206,8 +206,8 @@ class Repro(unittest.TestCase):
         for arguments, message in (
                 ([*SMALL, "--kernel", kernel, "--output", full], "is not empty"),
                 ([*SMALL, "--kernel", kernel + "x", "--output", self.base / "k"], f"did you mean '{kernel}'?"),
-                ([*SMALL, "--kernel", kernel], "--output FOLDER is needed"), ([*SMALL], "is no folder that repro wrote"),
-                ([full], "is no folder that repro wrote")):
+                ([*SMALL, "--kernel", kernel], "give --output FOLDER"), ([*SMALL], "is not a folder that repro wrote"),
+                ([full], "is not a folder that repro wrote")):
             done = self.rewire("repro", *arguments)
             self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1))
             self.assertIn(message, done.stderr)
@@ -240,7 +240,7 @@ class Repro(unittest.TestCase):
         for more in (["--weights", "w.safetensors"], ["--input", "image=x.npy"]):
             done = self.rewire("repro", *SMALL, "--kernel", "any", *more, "--output", self.base / "x")
             self.assertEqual(done.returncode, 2)
-            self.assertIn("are of --failure", done.stderr)
+            self.assertIn("work only with --failure", done.stderr)
 
     def test_a_short_run_is_looked_at_and_names_no_folder(self):
         run = self.base / "run"

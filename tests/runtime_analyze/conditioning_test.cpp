@@ -127,7 +127,7 @@ TEST_CASE("A Jacobian that is too large, or not of the stream alone, is left out
   CHECK(message_of<UserError>([&] {
           runtime::measure_conditioning(plain, weights_with(Doubles(16, 1.0)), images_of(plain),
                                         {"jit", 0, 12});
-        }) == "the network has no residual joins, so that it has no blocks to look into");
+        }) == "the network has no residual joins, and so no blocks to analyze");
 }
 
 TEST_CASE("A condition number is the largest over the smallest singular value") {

@@ -224,9 +224,9 @@ TEST_CASE(
   CHECK(refusal({FeatureKind::class_token}) ==
         "--kind class: the network has no class token but maps; --kind mean averages its patches");
   CHECK(refusal({FeatureKind::keys}) ==
-        "--kind keys: layer2.0 has no attention, so that it has no keys; --kind tokens has its stream");
+        "--kind keys: layer2.0 has no attention, and so no keys; --kind tokens gives its stream");
   CHECK(refusal({FeatureKind::mean, {"norm"}}) ==
-        "--layer norm: the network has no norm of tokens behind its last block");
+        "--layer norm: the network has no norm of tokens after its last block");
 }
 
 TEST_CASE("A class token counts from the stage on that it joins") {
@@ -241,7 +241,7 @@ TEST_CASE("A class token counts from the stage on that it joins") {
   CHECK(message_of<UserError>([&] { features(model, {FeatureKind::class_token, {"0"}}); }) ==
         "--kind class: the network has no class token there; --kind mean averages its patches");
   CHECK(message_of<UserError>([&] { features(model, {FeatureKind::tokens, {"0", "1"}}); }) ==
-        "features of block1.0 and of block2.0 do not go together: [2,16,4] and [2,4,8]");
+        "features of block1.0 and block2.0 cannot be concatenated: [2,16,4] and [2,4,8]");
 }
 
 TEST_CASE("A layer that is not there is refused with the nearest, and how many there are") {
@@ -255,9 +255,9 @@ TEST_CASE("A layer that is not there is refused with the nearest, and how many t
         "blocks.0 to "
         "blocks.2, and norm");
   CHECK(message_of<UserError>([&] { features(small_vit(), {FeatureKind::keys, {"norm"}}); }) ==
-        "--layer norm has no keys: they are of a block's attention");
+        "--layer norm has no keys: only a block's attention has them");
   CHECK(message_of<UserError>([&] { runtime::feature_kind("token"); }) ==
-        "'token' is no kind of features (did you mean 'tokens'?); there are class, mean, tokens, keys");
+        "unknown kind of features 'token' (did you mean 'tokens'?); choose from class, mean, tokens, keys");
 }
 
 TEST_CASE("The encoder of a masked autoencoder sees all patches as a vit of its weights does") {

@@ -121,7 +121,7 @@ TEST_CASE("What cannot be compared is refused") {
     return message_of<UserError>([&] { runtime::knn_accuracy(bank, bank_labels, rows, labels, 2, options); });
   };
   CHECK(message(rows, labels, {.neighbours = 0, .classes = 1}) ==
-        "nearest neighbours: 0 of them are asked for; at least 1");
+        "nearest neighbours: the number of neighbours is 0; it must be at least 1");
   CHECK(message(rows, labels, {.temperature = 0, .classes = 1}) ==
         "nearest neighbours: the temperature is 0; it must be above 0");
   CHECK(message({}, {}, {.classes = 1}) == "nearest neighbours: there are no rows of the bank");

@@ -234,10 +234,10 @@ TEST_CASE("Labels of pixels are made of brightness, or read from masks as large 
   runtime::write_npy(folder.file("m.npy"), masks);
   CHECK(runtime::mask_file(folder.file("m.npy"), image, 2) == std::vector<std::int64_t>{0, 1, 2, 3});
   CHECK(message_of<UserError>([&] { runtime::mask_file(folder.file("m.npy"), image, 4); }) ==
-        folder.file("m.npy") + ": it has 3 masks, and 4 images are taken");
+        folder.file("m.npy") + ": it has 3 masks, but 4 images are used");
   CHECK(message_of<UserError>([&] { runtime::mask_file(folder.file("m.npy"), {1, 2, 2}, 2); }) ==
         folder.file("m.npy") +
-            ": it is i64[3,1,2]; masks are integers [images,2,2], as large as the network's images");
+            ": it is i64[3,1,2]; masks must be integers [images,2,2], the size of the network's images");
 
   runtime::make_folder(folder.file("masks/n1"));
   const auto put = [&](const std::string& name, std::vector<std::uint8_t> grey) {

@@ -134,7 +134,7 @@ TEST_CASE("A map of components is drawn patch by patch, from black to full colou
   CHECK(message_of<UserError>([&] {
           facts.patches = 0;
           runtime::require_grid(facts, "--pca");
-        }) == "--pca: it takes the patches' features: --kind tokens or keys");
+        }) == "--pca needs the patches' features: use --kind tokens or keys");
 }
 
 }  // namespace

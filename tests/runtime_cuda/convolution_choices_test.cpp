@@ -244,7 +244,7 @@ TEST_CASE("a record whose answer names no engine is refused") {
   const std::string file = folder.file("choices.json");
   std::ofstream(file) << R"([{"key": "convolution forward 1x1x1x1 by 1x1x1x1 nhwc f32", "taken": "ours"}])";
   CHECK_THAT(test::message_of<UserError>([&] { read_choice_file(file); }),
-             REWIRE_CATCH_CONTAINS("'ours' is no engine of cuDNN's, which 'convolution forward"));
+             REWIRE_CATCH_CONTAINS("'ours' is not a cuDNN engine, as 'convolution forward"));
 }
 
 TEST_CASE("a failing call of cuDNN's names itself or leaves the work to others, and nothing is lost") {

@@ -162,8 +162,7 @@ TEST_CASE("an error has the call's name, the driver's words, what it was for and
   CHECK(test::message_of<OutOfMemory>(
             [] { const DeviceMemory much(std::int64_t{6} << 30, "the arena of program 'step'"); }) ==
         "cuMemAlloc of 6.44 GB for the arena of program 'step': CUDA_ERROR_OUT_OF_MEMORY (out of memory); "
-        "use a smaller "
-        "train.batch, or end what else uses the device");
+        "use a smaller train.batch, or end other programs on the device");
   fake().fail("cuStreamCreate", 2, 12345);
   const Stream stream;
   CHECK(test::message_of<RuntimeFailure>([] { const Stream other; }) == "cuStreamCreate: error 12345");

@@ -221,7 +221,7 @@ TEST_CASE("what cuFFT refuses is a product if it is short, and the host's if it 
         }) == "cufftMakePlanMany64 for irfft rows=2 length=8 f64: CUFFT_NOT_SUPPORTED");
   CHECK(test::message_of<codegen::UnsupportedTransform>([] {
           codegen::DeviceFft(FourierRows{2, 8, false, DType::bf16});
-        }) == "cuFFT for rfft rows=2 length=8 bf16: real rows are of f32 or f64");
+        }) == "cuFFT for rfft rows=2 length=8 bf16: real rows must be f32 or f64");
 }
 
 /// Asked for a module's transforms alone.

@@ -284,7 +284,7 @@ TEST_CASE("an epilogue that cuBLASLt has not is refused in one line, before it i
   };
   using Shape = DeviceGemmShape;
   CHECK(refusal([](Shape& shape) { shape.pre.row = 5; }) ==
-        "rows of GELU's operand begin 5 elements apart, no multiple of 8");
+        "rows of GELU's operand begin 5 elements apart, not a multiple of 8");
   CHECK(refusal([](Shape& shape) { shape.n = 9; }).starts_with("rows of GELU's operand begin 8 elements"));
   CHECK(refusal([](Shape& shape) { shape.pre.alignment = 8; }) ==
         "GELU's operand is aligned to 8 bytes, not 16");
@@ -292,9 +292,9 @@ TEST_CASE("an epilogue that cuBLASLt has not is refused in one line, before it i
   CHECK(refusal([](Shape& shape) { shape.dtype = shape.result = DType::f64; }) ==
         "GELU is for f32, bf16 and f16");
   CHECK(refusal([](Shape& shape) { shape.accumulate = true; }) ==
-        "GELU is behind a bias, and adds to nothing");
+        "GELU needs a bias before it, and cannot accumulate");
   CHECK(refusal([](Shape& shape) { shape.epilogue = GemmEpilogue::gelu_gradient, shape.pre = {}; }) ==
-        "a gradient reads GELU's operand");
+        "the gradient needs GELU's operand");
   // Where the library refuses, its own words are told.
   fake().refuse("gelu");
   const std::string message =

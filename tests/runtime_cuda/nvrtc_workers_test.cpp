@@ -119,7 +119,7 @@ TEST_CASE("a text whose worker ends goes to another, with a warning that names t
   for (const std::string& line : heard.warnings) {
     CHECK_THAT(line, REWIRE_CATCH_CONTAINS("the NVRTC worker that compiled kernel 'kernel"));
     CHECK_THAT(line, REWIRE_CATCH_CONTAINS("was ended by signal 9 (Killed): fake CUDA: nvrtcCompileProgram "
-                                           "brings the process down; another one takes it"));
+                                           "brings the process down; another worker compiles it"));
   }
 }
 
@@ -129,7 +129,7 @@ TEST_CASE("a text that brings every worker down fails in one line") {
   const std::string message = test::message_of<RuntimeFailure>([] { compile(kernels(3), 2); });
   CHECK_THAT(message, REWIRE_CATCH_CONTAINS("the NVRTC worker that compiled kernel 'kernel"));
   CHECK_THAT(message, REWIRE_CATCH_CONTAINS("was ended by signal 6 (Aborted): fake CUDA: "));
-  CHECK_THAT(message, REWIRE_CATCH_CONTAINS(", and so did the one before"));
+  CHECK_THAT(message, REWIRE_CATCH_CONTAINS(", as did the worker before it"));
   CHECK(message.find('\n') == std::string::npos);
 }
 
@@ -137,7 +137,7 @@ TEST_CASE("a failure of NVRTC's in a worker is the failure of the whole") {
   const NothingStays nothing;
   const Variable fail("REWIRE_FAKE_CUDA_FAIL", "nvrtcGetCUBIN:1:7");
   CHECK_THAT(test::message_of<InternalError>([] { compile(kernels(3), 2); }),
-             REWIRE_CATCH_CONTAINS("NVRTC cannot hand out a result"));
+             REWIRE_CATCH_CONTAINS("NVRTC cannot return a result"));
 }
 
 TEST_CASE("without workers this process compiles") {
@@ -153,8 +153,9 @@ TEST_CASE("without workers this process compiles") {
     const Variable program("REWIRE_NVRTC_WORKER", "");
     const Heard heard = compile(kernels(4), 2);
     CHECK(heard.answers == std::vector<int>(4, 1));
-    CHECK(heard.warnings == std::vector<std::string>{"no NVRTC worker: neither REWIRE_NVRTC_WORKER nor "
-                                                     "/proc/self/exe says where its program stands"});
+    CHECK(heard.warnings ==
+          std::vector<std::string>{
+              "no NVRTC worker: neither REWIRE_NVRTC_WORKER nor /proc/self/exe names its program"});
   }
   const Variable program("REWIRE_NVRTC_WORKER", "/bin/false");
   const Heard heard = compile(kernels(4), 3);

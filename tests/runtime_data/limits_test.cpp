@@ -25,9 +25,9 @@ TEST_CASE("A padding or a normalisation beyond its limit is refused") {
           "transforms.crop_padding=" + std::to_string(padding) +
               " is out of range: it takes an int 0 to 16384");
   }
-  CHECK(transform_message({{"mean", ir::Doubles{1e30}}, {"std", ir::Doubles{1e-10}}}) ==
-        "transforms.mean 1e+30 and transforms.std 1e-10 make -1e+40 of a pixel of 0/255: f32 has no such "
-        "number");
+  CHECK(
+      transform_message({{"mean", ir::Doubles{1e30}}, {"std", ir::Doubles{1e-10}}}) ==
+      "transforms.mean 1e+30 and transforms.std 1e-10 give -1e+40 for a pixel of 0/255: f32 cannot hold it");
 }
 
 TEST_CASE("The largest padding leaves a black image mostly") {
@@ -47,7 +47,7 @@ TEST_CASE("Synthetic images that no machine holds are refused, however their siz
     ir::Selection selection{"synthetic"};
     selection.set("count", kMostImages);
     CHECK_THAT(test::message_of<UserError>([&] { make_image_source(selection, {Split::train, shape}); }),
-               REWIRE_CATCH_CONTAINS("data.count is 1000000000: so many synthetic images"));
+               REWIRE_CATCH_CONTAINS("data.count is 1000000000: that many synthetic images"));
   }
   CHECK(test::message_of<UserError>([] {
           ir::Selection selection{"synthetic"};

@@ -427,11 +427,11 @@ TEST_CASE("Augmentation refuses what it cannot take, by name") {
     return values;
   };
   CHECK(message(augmented("timm", 2, 9), {2, 8, 8}) ==
-        "transforms.rand_augment takes images of 1 or 3 channels; these have 2");
+        "transforms.rand_augment needs images of 1 or 3 channels; these have 2");
   CHECK(message(augmented("torchvision", 2, 9.5)) ==
-        "transforms.rand_augment_magnitude 9.5 is no bin of torchvision's: it takes 0 to 30");
+        "transforms.rand_augment_magnitude 9.5 is not one of torchvision's bins, 0 to 30");
   CHECK(message(with(augmented("torchvision", 2, 9), "rand_augment_mstd", 0.5)) ==
-        "transforms.rand_augment_mstd 0.5 has a meaning for rand_augment=timm alone");
+        "transforms.rand_augment_mstd 0.5 has an effect only with rand_augment=timm");
   CHECK(message(with(augmented("timm", 2, 9), "rand_augment_fill", ir::Doubles{1, 2})) ==
         "transforms.rand_augment_fill has 2 values; the images have 3 channels: give none, 1 or 3");
   CHECK(message(with(augmented("timm", 2, 9), "rand_augment_fill", ir::Doubles{256})) ==

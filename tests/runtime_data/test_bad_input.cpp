@@ -275,7 +275,7 @@ TEST_CASE("A file that is cut short, or is no image any more, while a Loader run
   CHECK(last_message() == "(nothing was thrown)");
   const std::string file = tree.file("train/cat/101.png");
   fs::resize_file(file, 100);
-  CHECK(last_message() == file + ": no PNG that can be read: it ends too early");
+  CHECK(last_message() == file + ": not a readable PNG: it ends too early");
   fs::resize_file(file, 0);
   CHECK(last_message() == file + ": the file is empty");
   fs::remove(file);
@@ -290,12 +290,11 @@ TEST_CASE("Classes that differ between train and test, or are empty, are told wi
   tree.put("val/cat/1.png");
   tree.put("val/" + odd + "/1.png");
   CHECK(tree.message() == tree.file("val/a\\x0a\\x1b[31mred") + ": " + tree.file("train") +
-                              " has no folder of that class to train on: take it out, or rename one of them");
+                              " has no folder of that class to train on: remove it, or rename one of them");
   fs::remove_all(tree.file("val"));
   fs::create_directories(tree.file("train/" + odd));
-  const std::string none =
-      tree.file("train/a\\x0a\\x1b[31mred") +
-      ": no JPEG or PNG file is in this class: take it out, or set data.allow_empty=true";
+  const std::string none = tree.file("train/a\\x0a\\x1b[31mred") +
+                           ": this class has no JPEG or PNG file: remove it, or set data.allow_empty=true";
   CHECK(tree.message() == none);
   fs::create_directory_symlink("loop", tree.file("train/" + odd + "/loop"));
   CHECK(tree.message() == none);
@@ -338,7 +337,7 @@ TEST_CASE("A CIFAR file that is a byte short, or a byte long, is named") {
     write_file_atomically(folder.file("data_batch_4.bin"), (records + "x").substr(0, bytes));
     CHECK(message() ==
           folder.file("data_batch_4.bin") + ": " + std::to_string(bytes) +
-              " bytes are no records of 3073 (1 of labels, 3 x 32 x 32 of pixels): get the file again");
+              " bytes are not records of 3073 (1 of labels, 3 x 32 x 32 of pixels): download the file again");
   }
 }
 

@@ -88,21 +88,22 @@ TEST_CASE("CIFAR files that are missing or damaged are named") {
   const std::string path = folder.path().string();
   CHECK(message_of<UserError>([&] { open(folder, Split::train); }) ==
         path +
-            ": neither CIFAR-10's data_batch_1.bin nor CIFAR-100's train.bin is there: set data.path to the "
-            "folder that holds it");
+            ": it has neither CIFAR-10's data_batch_1.bin nor CIFAR-100's train.bin: set data.path to the "
+            "folder that has one");
   write_file_atomically(folder.file("data_batch_1.bin"), record(0, "\x01"));
   CHECK(message_of<UserError>([&] {
           open(folder, Split::train);
         }).starts_with("cannot read " + folder.file("data_batch_2.bin")));
   write_file_atomically(folder.file("test.bin"), record(0, "\x01\x01").substr(1));
   CHECK(message_of<UserError>([&] { open(folder, Split::test); }) ==
-        path + ": it holds files of CIFAR-10 and of CIFAR-100");
+        path + ": it has files of both CIFAR-10 and CIFAR-100");
   std::filesystem::remove(folder.file("data_batch_1.bin"));
   CHECK(message_of<UserError>([&] { open(folder, Split::test); }) ==
         folder.file("test.bin") +
-            ": 3073 bytes are no records of 3074 (2 of labels, 3 x 32 x 32 of pixels): get the file again");
+            ": 3073 bytes are not records of 3074 (2 of labels, 3 x 32 x 32 of pixels): download the file "
+            "again");
   write_file_atomically(folder.file("test.bin"), std::string_view());
-  CHECK(message_of<UserError>([&] { open(folder, Split::test); }).find(": 0 bytes are no records") !=
+  CHECK(message_of<UserError>([&] { open(folder, Split::test); }).find(": 0 bytes are not records") !=
         std::string::npos);
 }
 

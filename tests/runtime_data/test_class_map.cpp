@@ -43,10 +43,10 @@ TEST_CASE("Classes are labelled by their names, where folders lack some or are i
   const auto same =
       map_classes(std::make_unique<Named>(std::vector<std::string>{"ant", "cat"}), {"ant", "cat"});
   CHECK(same->label(1) == 1);
-  CHECK(
-      test::message_of<UserError>([] {
-        map_classes(std::make_unique<Named>(std::vector<std::string>{"ant", "catt"}), {"ant", "cat", "owl"});
-      }) == "/data/val: its class 'catt' is none of the 3 that the weights tell apart (did you mean 'cat'?)");
+  CHECK(test::message_of<UserError>([] {
+          map_classes(std::make_unique<Named>(std::vector<std::string>{"ant", "catt"}),
+                      {"ant", "cat", "owl"});
+        }) == "/data/val: its class 'catt' is not one of the 3 classes of the weights (did you mean 'cat'?)");
 }
 
 TEST_CASE("Data that have been moved are the same; other names, labels, classes and counts are not") {
@@ -58,7 +58,7 @@ TEST_CASE("Data that have been moved are the same; other names, labels, classes 
         "2 samples then and now, class 1 is 'cat' then, 'owl' now");
   DataIdentity relabelled = then;
   relabelled.digest = Named({"cat", "ant"}).identity().digest;
-  CHECK(difference(then, relabelled) == "2 samples then and now, but their names or labels are others");
+  CHECK(difference(then, relabelled) == "2 samples then and now, but their names or labels differ");
 }
 
 }  // namespace

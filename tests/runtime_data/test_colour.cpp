@@ -308,16 +308,16 @@ TEST_CASE("What they cannot do is refused by name") {
   CHECK(message(jitter({0.4, 0.4, 0.4})) ==
         "transforms.color_jitter has 3 values; it takes none, or 4: brightness, contrast, saturation, hue");
   CHECK(message(jitter({0.4, 0.4, 0.4, 0.6})) ==
-        "transforms.color_jitter has a hue of 0.6: it takes at most 0.5");
+        "transforms.color_jitter has a hue of 0.6; the maximum is 0.5");
   CHECK(message(jitter({-1, 0, 0, 0})) ==
         "transforms.color_jitter=-1 is out of range: it takes a list of floats 0 to 100");
   for (const ir::Doubles& strengths : {ir::Doubles{0, 0, 0.1, 0}, ir::Doubles{0, 0, 0, 0.1}}) {
     CHECK(message(jitter(strengths), {1, 8, 8}) ==
-          "transforms.color_jitter changes saturation or hue; images have 1, not 3 channels");
+          "transforms.color_jitter changes saturation or hue, which needs images of 3 channels, not 1");
   }
   CHECK(message(jitter({0.4, 0.4, 0, 0}), {1, 8, 8}) == "(nothing was thrown)");
   CHECK(message({{"grayscale_prob", 0.1}}, {1, 8, 8}) ==
-        "transforms.grayscale_prob takes images of 3 channels; these have 1");
+        "transforms.grayscale_prob needs images of 3 channels; these have 1");
   CHECK(message({{"grayscale_prob", 1.1}}) ==
         "transforms.grayscale_prob=1.1 is out of range: it takes a float 0 to 1");
   for (const ir::Doubles& sigmas : {ir::Doubles{}, ir::Doubles{1}, ir::Doubles{2, 1}}) {

@@ -260,9 +260,9 @@ TEST_CASE("The format is found by those who recognise the data, if it is one") {
   const test::TemporaryFolder folder;
   std::filesystem::create_directory(folder.file("a.both"));
   CHECK(message_of<UserError>([&] { detect_format(folder.file("a.both")); }) ==
-        folder.file("a.both") + ": it may be listed or other_listed: say which with --format");
+        folder.file("a.both") + ": it may be listed or other_listed: choose one with --format");
   CHECK(message_of<UserError>([&] { detect_format(folder.path().string()); }) ==
-        fmt::format("{}: no data of a known format is seen there: say which of {} it is with --format",
+        fmt::format("{}: cannot tell the format of the data there: give one of {} with --format",
                     folder.path().string(), fmt::join(ir::row_names(sources()), "|")));
   CHECK(message_of<UserError>([&] { detect_format(folder.file("no\ndata")); }) ==
         folder.file("no\\x0adata") + ": No such file or directory");

@@ -111,7 +111,8 @@ TEST_CASE("A cache that is cut, or written to, after it was opened is named when
     return message_of<UserError>([&] { cached.source->decode(5, buffer, nullptr); });
   };
   CHECK(message() == "(nothing was thrown)");
-  const std::string changed = path + ": the decoded images have changed since they were opened: start again";
+  const std::string changed =
+      path + ": the decoded images have changed since they were opened: run the command again";
   std::filesystem::resize_file(path, 0);
   CHECK(message() == changed);
   std::filesystem::resize_file(path, sound.size());
@@ -127,12 +128,12 @@ TEST_CASE("A cache that is no file of this user's is refused") {
   const std::string path = folder.file("abc.images");
   const auto message = [&] { return message_of<UserError>([&] { open_cached(9, folder.path().string()); }); };
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
-  CHECK(message() == path + ": it is no file, where decoded images are kept: take it away");
+  CHECK(message() == path + ": it is not a regular file, but decoded images are stored there: remove it");
   std::filesystem::remove(path);
   CHECK(message() == "(nothing was thrown)");
   if (::chown(path.c_str(), kNobody, static_cast<gid_t>(-1)) != 0)
     return;  // who is not root has no other's file
-  CHECK(message() == path + ": it belongs to user 65534, whose images may be others: set another data.cache");
+  CHECK(message() == path + ": it belongs to user 65534, so its images may differ: set another data.cache");
 }
 
 TEST_CASE("What cannot be cached is refused: a source in memory, a folder that cannot be made") {
@@ -140,7 +141,7 @@ TEST_CASE("What cannot be cached is refused: a source in memory, a folder that c
   auto in_memory = std::make_unique<CountedImages>(3);
   in_memory->print.clear();
   CHECK(message_of<UserError>([&] { cache_decoded(std::move(in_memory), {folder.path().string(), 1}); }) ==
-        "counted: its pixels are in memory already: drop data.cache");
+        "counted: its pixels are already in memory: remove data.cache");
   write_file_atomically(folder.file("taken"), std::string_view("x"));
   CHECK_THAT(message_of<UserError>([&] { open_cached(3, folder.file("taken/cache")); }),
              REWIRE_CATCH_CONTAINS(folder.file("taken")));

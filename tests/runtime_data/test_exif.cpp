@@ -162,8 +162,8 @@ TEST_CASE("Without resize, images of the network's size pass and the first other
     CHECK(pixels == std::vector<float>(24, 51.0F / 255));
     CHECK(test::message_of<UserError>([&] { sample({0, 1, 0}, row); }) ==
           tree.file("train/c/b.png") +
-              ": 4 x 2 pixels (height x width), where 2 x 4 are taken: set transforms.resize, and "
-              "transforms.crop_pct=1 unless evaluation is to cut the middle out");
+              ": 4 x 2 pixels (height x width), but 2 x 4 are needed: set transforms.resize, and "
+              "transforms.crop_pct=1 unless evaluation should crop the centre");
   }
   CHECK(unreadable.count() == 0);
 }

@@ -82,7 +82,7 @@ TEST_CASE("A folder a class: classes and images in the order of their names") {
 TEST_CASE("Folders that are no data set are refused in one line") {
   const ImageTree tree;
   CHECK(tree.message(Split::train, 2) ==
-        tree.path().string() + ": images have 1 or 3 channels, model.channels is 2");
+        tree.path().string() + ": images have 1 or 3 channels, but model.channels is 2");
   CHECK(tree.message(Split::train, 3, 1) ==
         tree.file("train") +
             ": sample 2 has label 1, of labels from 0 to 1, but the model has 1 class: set model.classes=2");
@@ -92,7 +92,7 @@ TEST_CASE("Folders that are no data set are refused in one line") {
   for (const Split split : {Split::train, Split::test}) {
     CHECK(tree.message(split) ==
           tree.file("val/fox") + ": " + tree.file("train") +
-              " has no folder of that class to train on: take it out, or rename one of them");
+              " has no folder of that class to train on: remove it, or rename one of them");
   }
   fs::remove_all(tree.file("val"));
   CHECK(tree.message() == "(nothing was thrown)");
@@ -100,7 +100,7 @@ TEST_CASE("Folders that are no data set are refused in one line") {
   fs::create_directories(tree.file("train/fox"));
   CHECK(tree.message() ==
         tree.file("train/fox") +
-            ": no JPEG or PNG file is in this class: take it out, or set data.allow_empty=true");
+            ": this class has no JPEG or PNG file: remove it, or set data.allow_empty=true");
   fs::remove(tree.file("train/fox"));
   fs::create_directory_symlink("..", tree.file("train/dog/loop"));
   CHECK(tree.message().find("does a link lead back to one of them?") != std::string::npos);

@@ -73,7 +73,7 @@ TEST_CASE("Every truncation of a plain file and of a gzip file is refused") {
   CHECK(message("") == "f.idx: truncated: the file ends within the magic number");
   CHECK(message(kImages.substr(0, 9)) == "f.idx: truncated: the file ends within the extents");
   CHECK(message(kImages.substr(0, 45)) ==
-        "f.idx: truncated: the header claims 30 elements, and 29 bytes follow");
+        "f.idx: truncated: the header claims 30 elements, but 29 bytes follow");
   CHECK(message(gzip(kImages.substr(0, 45))) ==
         "f.idx: truncated: the header claims 30 elements, the file holds 29");
   const std::string packed = gzip(kImages);
@@ -89,26 +89,26 @@ TEST_CASE("Damaged gzip data is refused by its checksum and its structure") {
 }
 
 TEST_CASE("Bytes after the last element are refused") {
-  CHECK(message(kImages + "x") == "f.idx: bytes follow the 30 elements that the header claims");
-  CHECK(message(gzip(kImages + "x")) == "f.idx: bytes follow the 30 elements that the header claims");
+  CHECK(message(kImages + "x") == "f.idx: more bytes follow the 30 elements that the header claims");
+  CHECK(message(gzip(kImages + "x")) == "f.idx: more bytes follow the 30 elements that the header claims");
 }
 
 TEST_CASE("What is no IDX file of bytes is refused") {
   CHECK(message("\x89PNG and more") == "f.idx: not an IDX file: its magic number is 89504e47");
   CHECK(message("\0\0\x08\0"s) == "f.idx: not an IDX file: its magic number is 00000800");
   CHECK(message(idx_header({1}, 0x0d) + "abcd") ==
-        "f.idx: IDX elements of type 0x0d; only bytes (0x08) are read");
+        "f.idx: IDX elements have the type 0x0d; only bytes (0x08) are supported");
   CHECK(message(idx_header({2, 0})) == "f.idx: axis 1 has extent 0");
 }
 
 TEST_CASE("A claimed size beyond what the file can hold is refused before it is allocated") {
   CHECK(message(idx_header({4'000'000'000, 4'000'000'000}) + "x") ==
-        "f.idx: truncated: the header claims 16000000000000000000 elements, and 1 bytes follow");
+        "f.idx: truncated: the header claims 16000000000000000000 elements, but 1 bytes follow");
   CHECK(message(idx_header({4'000'000'000, 4'000'000'000, 4'000'000'000})) ==
         "f.idx: its extents multiply to more than 2^64 elements");
   const std::string zipped = message(gzip(idx_header({4'000'000'000, 4'000'000'000}) + "x"));
   CHECK(
-      zipped.starts_with("f.idx: truncated: the header claims 16000000000000000000 elements, and at most "));
+      zipped.starts_with("f.idx: truncated: the header claims 16000000000000000000 elements, but at most "));
 }
 
 TEST_CASE("A gzip file that holds as much as deflate can pack is not taken for truncated") {
@@ -189,9 +189,9 @@ TEST_CASE("Images and labels must agree, and be what their names say") {
   folder.write("train-labels-idx1-ubyte", idx_header({2}) + "ab");
   CHECK(folder.message() == images + " holds 3 images, but " + labels + " holds 2 labels");
   folder.write("train-labels-idx1-ubyte", kImages);
-  CHECK(folder.message() == labels + ": rank 3, where 1 is expected");
+  CHECK(folder.message() == labels + ": its rank is 3, but must be 1");
   folder.write("train-images-idx3-ubyte", idx_header({3}) + "abc");
-  CHECK(folder.message() == images + ": rank 1, where 3 is expected");
+  CHECK(folder.message() == images + ": its rank is 1, but must be 3");
 }
 
 TEST_CASE("The Debian package's Fashion-MNIST is read where it is installed") {

@@ -127,7 +127,7 @@ TEST_CASE("What is no image says so") {
   const auto text = [](std::string_view bytes) { return verdict(std::as_bytes(std::span(bytes))); };
   CHECK(text("") == "f: the file is empty");
   CHECK(text("GIF89a") == "f: neither JPEG nor PNG");
-  CHECK(text("\xFF\xD8\xFF") == "f: no JPEG that can be read: Premature end of JPEG file");
+  CHECK(text("\xFF\xD8\xFF") == "f: not a readable JPEG: Premature end of JPEG file");
   std::vector<std::uint8_t> pixels;
   CHECK(message_of<UserError>([&] { decode_image({}, "a\nb.png", 3, pixels); }) ==
         "a\\x0ab.png: the file is empty");
@@ -183,7 +183,7 @@ std::vector<std::byte> with_empty_scans(int scans) {
 TEST_CASE("A JPEG of more scans than any encoder writes is refused") {
   CHECK(verdict(with_empty_scans(20)) == "(nothing was thrown)");
   CHECK(verdict(with_empty_scans(480)) ==
-        "f: no JPEG that can be read: it has more than 64 scans, each a pass over all its pixels");
+        "f: not a readable JPEG: it has more than 64 scans, each a pass over all its pixels");
 }
 
 }  // namespace

@@ -57,15 +57,14 @@ TEST_CASE("What looks like an image and is not taken is counted by kind, in one 
   tree.write("train/2/.ipynb_checkpoints/a.png", "x");
   const auto source = tree.folder();
   CHECK(source->count() == 2);
-  CHECK(source->notes().left_out == Lines{"files that look like images and are left out: 1 .avif, 1 .heic, 1 "
-                                          ".jp2, 2 .webp, 2 hidden, 1 hidden folder; JPEG and "
-                                          "PNG files are read"});
+  CHECK(source->notes().left_out ==
+        Lines{"files that look like images but are left out: 1 .avif, 1 .heic, 1 .jp2, 2 .webp, 2 hidden, 1 "
+              "hidden folder; only JPEG and PNG files are read"});
   CHECK(tree.folder(Split::test)->notes().left_out.empty());
   fs::remove(tree.file("train/2/a.png"));
-  CHECK(tree.message() ==
-        tree.file("train/2") +
-            ": no JPEG or PNG file is in this class, but 1 .avif, 1 .heic, 1 .jp2, 2 .webp, 2 "
-            "hidden, 1 hidden folder: take it out, or set data.allow_empty=true");
+  CHECK(tree.message() == tree.file("train/2") +
+                              ": this class has no JPEG or PNG file, but 1 .avif, 1 .heic, 1 .jp2, 2 .webp, "
+                              "2 hidden, 1 hidden folder: remove it, or set data.allow_empty=true");
 }
 
 TEST_CASE("Folders that are no classes, and classes without an image, are named") {
@@ -73,12 +72,11 @@ TEST_CASE("Folders that are no classes, and classes without an image, are named"
   tree.put("train/__MACOSX/2/a.png", "png_grey");
   tree.put("train/.cache/a.png", "png_grey");
   CHECK(tree.folder()->class_names() == Lines{"10", "2"});
-  CHECK(tree.folder()->notes().left_out ==
-        Lines{"folders that are taken for no class: 2 (.cache, __MACOSX)"});
+  CHECK(tree.folder()->notes().left_out == Lines{"folders that are not classes: 2 (.cache, __MACOSX)"});
   fs::create_directories(tree.file("train/empty"));
   CHECK(tree.message() ==
         tree.file("train/empty") +
-            ": no JPEG or PNG file is in this class: take it out, or set data.allow_empty=true");
+            ": this class has no JPEG or PNG file: remove it, or set data.allow_empty=true");
   const auto source = tree.folder(Split::train, {{"allow_empty", true}});
   CHECK(source->class_names() == Lines{"10", "2", "empty"});
   CHECK(source->count() == 2);
@@ -97,7 +95,7 @@ TEST_CASE("A split for evaluation has the labels of training's classes, some of 
   tree.put("val/other/x.png", "png_grey");
   CHECK(tree.message(Split::test) ==
         tree.file("val/other") + ": " + tree.file("train") +
-            " has no folder of that class to train on: take it out, or rename one of them");
+            " has no folder of that class to train on: remove it, or rename one of them");
   // Where there is nothing to train on, the split has its own classes.
   fs::remove_all(tree.file("train"));
   CHECK(tree.folder(Split::test)->class_names() == Lines{"10", "2", "other"});
@@ -148,7 +146,7 @@ TEST_CASE("A class map gives folders their classes by name, several of them one,
   const auto test = tree.folder(Split::test, tree.by("10\tb\n2\ta\n3\td\nmore\tc\n"));
   CHECK(test->class_names() == Lines{"a", "b", "c", "d"});
   CHECK(test->label(0) == 1);
-  CHECK(test->notes().left_out == Lines{"folders of data.class_map that are not here: 2 (3, more)"});
+  CHECK(test->notes().left_out == Lines{"folders of data.class_map that are missing here: 2 (3, more)"});
   tree.put("val/more/x.png", "png_grey");  // no class of training, but of the map
   CHECK(tree.labelled("10\tb\n2\ta\n3\td\nmore\tc\n", Split::test) == Lines{"10 1", "2 0", "more 2"});
 }
@@ -158,21 +156,21 @@ TEST_CASE("What is wrong in a class map is refused with its line, and a folder t
   const std::string map = tree.file("map.txt");
   const auto refused = [&](const std::string& lines) { return tree.message(Split::train, tree.by(lines)); };
   CHECK(refused("2\ta\n") ==
-        tree.file("train/10") + ": " + map + " has no line for this folder: add one, or take the folder out");
+        tree.file("train/10") + ": " + map + " has no line for this folder: add one, or remove the folder");
   for (const char* form : {"2 a", "\ta", "2\t", "2\ta\tb"}) {
     CHECK_THAT(refused(std::string("10\tb\n") + form + "\n"),
                REWIRE_CATCH_CONTAINS(map + " line 2: ") &&
                    REWIRE_CATCH_CONTAINS(" is not a folder, a tab, and the name or label of its class"));
   }
-  CHECK(refused("2\ta\n\n2\tb\n") == map + " line 3: '2' has a class by line 1");
+  CHECK(refused("2\ta\n\n2\tb\n") == map + " line 3: '2' already has a class from line 1");
   CHECK(refused("2\t0\n10\tb\n") ==
-        map + " line 2: 'b' is a name, where line 1 has a label: give all by name, or all by label");
+        map + " line 2: 'b' is a name, but line 1 has a label: use only names, or only labels");
   CHECK(refused("2\ta\n10\t1\n") ==
-        map + " line 2: '1' is a label, where line 1 has a name: give all by name, or all by label");
+        map + " line 2: '1' is a label, but line 1 has a name: use only names, or only labels");
   CHECK(refused("\n") == map + ": it has no lines");
   for (const char* label : {"-1", "1000000", "9223372036854775808", "+3"}) {
     CHECK(refused(std::string("2\t") + label + "\n10\t0\n") ==
-          map + " line 1: " + label + " is no label: it must lie between 0 and 999999");
+          map + " line 1: " + label + " is not a label: it must be from 0 to 999999");
   }
   CHECK_THAT(
       message_of<UserError>([&] { tree.open("folder", Split::train, 3, tree.by("2\t0\n10\t5\n"), 3); }),
@@ -185,7 +183,7 @@ TEST_CASE(
   const Mapped tree;
   fs::create_directory(tree.file("train/3"));
   CHECK_THAT(tree.message(Split::train, tree.by("10\tk10\n2\tk2\n3\tk3\n")),
-             REWIRE_CATCH_CONTAINS(tree.file("train/3") + ": no JPEG or PNG file is in this class: "));
+             REWIRE_CATCH_CONTAINS(tree.file("train/3") + ": this class has no JPEG or PNG file: "));
   auto values = tree.by(
       "\xEF\xBB\xBF"
       "10\tk10\n2\tk2\n3\tk2\n");
@@ -202,12 +200,11 @@ TEST_CASE("Where a split is not there, the folders that are there are named") {
   fs::rename(tree.file("val"), tree.file("test"));
   CHECK(tree.message(Split::test) ==
         tree.file("val") +
-            ": No such file or directory; set data.test_split to one of the folders that "
-            "are there: test");
+            ": No such file or directory; set data.test_split to one of the existing folders: test");
   CHECK(tree.folder(Split::test, {{"test_split", std::string("test")}})->count() == 2);
   fs::rename(tree.file("train"), tree.file("Training"));
   CHECK_THAT(tree.message(),
-             REWIRE_CATCH_CONTAINS("set data.train_split to one of the folders that are there: Training"));
+             REWIRE_CATCH_CONTAINS("set data.train_split to one of the existing folders: Training"));
 }
 
 TEST_CASE("Links are followed, and counted where they lead out of the data") {

@@ -431,7 +431,7 @@ TEST_CASE("Options out of range are refused by name, and so is a start outside t
   CHECK(message(training(0, 1)) == "train.batch is 0; it must be 1 or more");
   CHECK(message(training(1, 0)) == "data.threads is 0; it must be 1 or more");
   CHECK(message(training(1, 1, 0)) == "data.prefetch is 0; it must be 1 or more");
-  CHECK(message(training(11, 1)) == "train.batch is 11, but the training data has 10 samples only");
+  CHECK(message(training(11, 1)) == "train.batch is 11, but the training data has only 10 samples");
   LoaderOptions evaluation = training(1, 1);
   evaluation.training = false;
   CHECK(message(evaluation, 0) == "the data set has no samples");

@@ -134,7 +134,7 @@ TEST_CASE("Shares of the smallest and the greatest alpha lie between 0 and 1") {
     CHECK(boost::math::quantile(distribution, 0x1p-32) >= 0);
   }
   CHECK(test::message_of<UserError>([] { chain_of(1e-4, 0); }) ==
-        "transforms.mixup is 0.0001; it must be 0 or 0.001 and more");
+        "transforms.mixup is 0.0001; it must be 0, or at least 0.001");
 }
 
 TEST_CASE("Mixing is a function of seed, epoch and batch, and off where nothing asks for it") {

@@ -111,26 +111,23 @@ TEST_CASE("Arrays that are no data set are refused in one line") {
   tree.images({4, 5, 7});
   CHECK(tree.message() == images + " holds 4 images, but " + labels + " holds 3 labels");
   const std::string wanted =
-      ": images are u8 of rank 3 or 4: [N, H, W], [N, H, W, C] or, with data.layout=nchw, [N, C, H, W]";
+      ": images must be u8 of rank 3 or 4: [N, H, W], [N, H, W, C] or, with data.layout=nchw, [N, C, H, W]";
   tree.images({3, 35});
   CHECK(tree.message() == images + ": u8 [3, 35]" + wanted);
   tree.images({3, 5, 7}, ir::DType::f32);
   CHECK(tree.message() == images + ": f32 [3, 5, 7]" + wanted);
   tree.images({3, 3, 5, 7});
-  CHECK(tree.message(3) ==
-        images +
-            ": u8 [3, 3, 5, 7]: as nhwc these are images of 7 channels, model.channels is 3: set "
-            "data.layout=nchw");
+  CHECK(tree.message(3) == images +
+                               ": u8 [3, 3, 5, 7]: as nhwc these images have 7 channels, but model.channels "
+                               "is 3: set data.layout=nchw");
   tree.images({3, 5, 7, 3});
-  CHECK(tree.message(3, "nchw") ==
-        images +
-            ": u8 [3, 5, 7, 3]: as nchw these are images of 5 channels, model.channels is 3: set "
-            "data.layout=nhwc");
+  CHECK(tree.message(3, "nchw") == images +
+                                       ": u8 [3, 5, 7, 3]: as nchw these images have 5 channels, but "
+                                       "model.channels is 3: set data.layout=nhwc");
   tree.images({3, 1, 5, 7});
-  CHECK(tree.message(3) ==
-        images +
-            ": u8 [3, 1, 5, 7]: as nhwc these are images of 7 channels, model.channels is 3: set "
-            "data.layout=nchw");
+  CHECK(tree.message(3) == images +
+                               ": u8 [3, 1, 5, 7]: as nhwc these images have 7 channels, but model.channels "
+                               "is 3: set data.layout=nchw");
   tree.images({3, 5, 7});
   CHECK(
       tree.message(1, "nhwc", 2) ==
@@ -139,11 +136,11 @@ TEST_CASE("Arrays that are no data set are refused in one line") {
   write_npy(labels, labels_of<std::int32_t>(ir::DType::i32, {3}, {0, -1, 0}));
   CHECK(tree.message() == labels + ": sample 1 has label -1, of labels from -1 to 0: labels count from 0");
   write_npy(labels, labels_of<std::int64_t>(ir::DType::i64, {3}, {0, 1, std::int64_t{1} << 31}));
-  CHECK(tree.message() == labels + ": sample 2 has label 2147483648: labels lie below 2^31");
+  CHECK(tree.message() == labels + ": sample 2 has label 2147483648: labels must be below 2^31");
   write_npy(labels, counted(ir::DType::u8, {3, 2}));
-  CHECK(tree.message() == labels + ": u8 [3, 2]: labels are i64, i32 or u8 of shape [N] or [N, 1]");
+  CHECK(tree.message() == labels + ": u8 [3, 2]: labels must be i64, i32 or u8 of shape [N] or [N, 1]");
   write_npy(labels, counted(ir::DType::f32, {3}));
-  CHECK(tree.message() == labels + ": f32 [3]: labels are i64, i32 or u8 of shape [N] or [N, 1]");
+  CHECK(tree.message() == labels + ": f32 [3]: labels must be i64, i32 or u8 of shape [N] or [N, 1]");
   tree.write("train_labels.npy", "no array");
   CHECK(tree.message() == labels + ": not a .npy file: it does not begin with \\x93NUMPY");
   CHECK(message_of<UserError>([] { make_image_source({"npy"}, {Split::train, {1, 8, 8}}); }) ==

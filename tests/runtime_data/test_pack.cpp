@@ -186,7 +186,7 @@ TEST_CASE("Nothing is packed but images, and none that lies out of the folder") 
   fs::remove(tree.file("train/class 0/secret.png"));
   const test::TemporaryFolder elsewhere;
   write_file_atomically(elsewhere.file("a.png"), test::golden_image("png_rgb"));
-  const std::string end = ": it leads out of " + tree.path() + ": copy the file there, or take the link out";
+  const std::string end = ": it leads out of " + tree.path() + ": copy the file there, or remove the link";
   fs::create_symlink(elsewhere.file("a.png"), tree.file("train/class 0/link.png"));
   CHECK(message() == tree.file("train/class 0/link.png") + end);
   fs::remove(tree.file("train/class 0/link.png"));
@@ -219,7 +219,7 @@ TEST_CASE("Packing that cannot be done leaves nothing, and says why") {
   // The shard that is whole goes too.
   tree.write("val/class 0/empty.png", "");
   CHECK(message(tree.options()) ==
-        tree.file("val/class 0/empty.png") + ": the file is empty: take it out of the folder");
+        tree.file("val/class 0/empty.png") + ": the file is empty: remove it from the folder");
   CHECK(tree.out().entries() == 0);
   fs::remove(tree.file("val/class 0/empty.png"));
   fs::create_symlink("gone", tree.file("train/class 1/link.png"));
@@ -229,12 +229,12 @@ TEST_CASE("Packing that cannot be done leaves nothing, and says why") {
   fs::remove(tree.file("train/class 1/link.png"));
   for (const char* split : {"train", "val"}) tree.put(std::string(split) + "/new\nline/a.png", "png_grey");
   CHECK(message(tree.options()) ==
-        "the class new\\x0aline: a line feed stands in its name, and classes.txt has one a line");
+        "the class new\\x0aline has a line feed in its name, but classes.txt has one name per line");
   for (const char* split : {"train", "val"}) fs::remove_all(tree.file(std::string(split) + "/new\nline"));
   CHECK(message(tree.options()) == "(nothing was thrown)");
   const auto before = contents(tree.output(""));
   CHECK(message(tree.options()) == tree.output("").substr(0, tree.output("").size() - 1) +
-                                       ": it is there, and no empty folder: name another by --output");
+                                       ": it exists and is not an empty folder: choose another --output");
   CHECK(contents(tree.output("")) == before);
 }
 

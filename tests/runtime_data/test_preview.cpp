@@ -199,7 +199,7 @@ TEST_CASE("Transforms of whole batches are not tried on one image") {
   ir::Attributes mixed;
   mixed.set("mixup", 0.8);
   CHECK(test::message_of<UserError>([&] { try_transforms(slope_image(3, 3), mixed, {}); }) ==
-        "data try: it shows one image, and mixup and cutmix take two: see rewire data preview");
+        "data try shows one image, but mixup and cutmix blend two: use rewire data preview");
 }
 
 }  // namespace

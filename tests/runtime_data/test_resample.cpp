@@ -127,7 +127,7 @@ TEST_CASE("Ranges take two numbers, the smaller one first") {
   };
   CHECK(message({}) == "(nothing was thrown)");  // images of the network's size are taken
   CHECK(message({{"scale", ir::Doubles{0.1, 1}}}) ==
-        "transforms.scale is of random resized crops: set transforms.resize to the filter");
+        "transforms.scale needs random resized crops: set transforms.resize to a filter");
   CHECK(message(values({0.5})) == "transforms.scale takes two numbers, the smaller one first");
   CHECK(message(values({0.5, 0.4})) == "transforms.scale takes two numbers, the smaller one first");
   CHECK(message(values({}, {})) == "transforms.ratio takes two numbers, the smaller one first");

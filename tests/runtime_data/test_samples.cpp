@@ -187,7 +187,7 @@ TEST_CASE("A source of which nothing can be read is an error, whatever may be le
   samples.replaces = true;
   Loader loader(samples_of(crops, samples), 4, with_rows(options_of(true, 2), crops));
   Batch batch;
-  CHECK(message_of<UserError>([&] { loader.next(batch); }) == "counted: not one of its samples can be read");
+  CHECK(message_of<UserError>([&] { loader.next(batch); }) == "counted: none of its samples can be read");
 }
 
 }  // namespace

@@ -123,46 +123,46 @@ TEST_CASE("A shard that is no whole set of samples is refused with its name and 
   const OneShard tree;
   const auto bad = [&](const std::string& text) { return tree.after_name(text + tar_end()); };
   CHECK(bad(tar_entry("k.jpg", "x")) ==
-        "k: an image without a .cls beside it (do a sample's entries follow each other?)");
+        "k: an image without a .cls next to it (do a sample's entries follow each other?)");
   CHECK(bad(tar_entry("k.cls", "1")) ==
-        "k: a .cls without an image beside it (do a sample's entries follow each other?)");
-  CHECK(bad(tar_sample("k", "x", "one")) == "k: its .cls is 'one': it is no number of a class");
-  CHECK(bad(tar_sample("k", "x", "-1")) == "k: its .cls is '-1': it is no number of a class");
-  CHECK(bad(tar_sample("k", "x", "1.5")) == "k: its .cls is '1.5': it is no number of a class");
-  CHECK(bad(tar_sample("k", "x", "\n")) == "k: its .cls is '\\x0a': it is no number of a class");
-  CHECK(bad(tar_sample("k", "x", "2147483648")) == "k: its .cls is '2147483648': it is no number of a class");
-  CHECK(bad(tar_sample("k", "x", std::string(65, '1'))) == "k: its .cls has 65 bytes: it is no number");
+        "k: a .cls without an image next to it (do a sample's entries follow each other?)");
+  CHECK(bad(tar_sample("k", "x", "one")) == "k: its .cls is 'one', not the number of a class");
+  CHECK(bad(tar_sample("k", "x", "-1")) == "k: its .cls is '-1', not the number of a class");
+  CHECK(bad(tar_sample("k", "x", "1.5")) == "k: its .cls is '1.5', not the number of a class");
+  CHECK(bad(tar_sample("k", "x", "\n")) == "k: its .cls is '\\x0a', not the number of a class");
+  CHECK(bad(tar_sample("k", "x", "2147483648")) == "k: its .cls is '2147483648', not the number of a class");
+  CHECK(bad(tar_sample("k", "x", std::string(65, '1'))) == "k: its .cls has 65 bytes, too many for a number");
   CHECK(bad(tar_entry("k.jpg", "x") + tar_entry("k.PNG", "x") + tar_entry("k.cls", "1")) == "k: two images");
   CHECK(bad(tar_sample("k", "x", "1") + tar_entry("k.cls", "1")) == "k: two .cls");
   CHECK(bad(tar_entry("k.jpg", "x") + tar_sample("l", "x", "1") + tar_entry("k.cls", "1")) ==
-        "k: an image without a .cls beside it (do a sample's entries follow each other?)");
+        "k: an image without a .cls next to it (do a sample's entries follow each other?)");
   CHECK(bad(tar_sample("k", "x", "1") + tar_sample("l", "x", "1") + tar_entry("k.json", "{}")) ==
         "k: its entries do not follow each other in the shard");
   CHECK(bad(tar_sample("k", "", "1")) == "k: its .jpg is empty");
   CHECK(bad(tar_sample("k", "x", "")) == "k: its .cls is empty");
-  CHECK(bad(test::tar_header("k.jpg", 0, '2', "elsewhere")) == "k: its .jpg is a link or no file");
+  CHECK(bad(test::tar_header("k.jpg", 0, '2', "elsewhere")) == "k: its .jpg is not a regular file");
   CHECK(bad(tar_sample("k", "x", "1") + test::tar_header("l.jpg", 0, '1', "k.jpg")) ==
-        "l: its .jpg is a link or no file");
+        "l: its .jpg is not a regular file");
   CHECK(bad(test::tar_pax("GNU.sparse.map", "0,1,700,1") + tar_sample("k", "xy", "1")) ==
         "k: its .jpg is sparse");
   CHECK(bad(tar_entry("README", "text")) ==
         "it holds no images: KEY.jpg, KEY.jpeg or KEY.png, where KEY ends at the first dot of a name");
-  CHECK(tree.after_name("") == "it is empty: get the shard again");
+  CHECK(tree.after_name("") == "it is empty: download the shard again");
   CHECK(bad(tar_sample("line\nfeed\x1b[2J", "x", "no")) ==
-        "line\\x0afeed\\x1b[2J: its .cls is 'no': it is no number of a class");
+        "line\\x0afeed\\x1b[2J: its .cls is 'no', not the number of a class");
   const std::string packed =
-      "it is compressed, and images are read from the middle of a shard: unpack it to a plain tar file";
+      "it is compressed, but images are read from the middle of a shard: unpack it to a plain tar file";
   CHECK(tree.after_name(test::gzip(tar_sample("k", "x", "1") + tar_end())) == packed);
   CHECK(tree.after_name("BZh91AY&SY\x01") == packed);
-  CHECK(tree.after_name("BZh").starts_with("no whole tar file: "));
+  CHECK(tree.after_name("BZh").starts_with("not a complete tar file: "));
   CHECK(tree.after_name("\xfd"
                         "7zXZ\n") == packed);
   CHECK(tree.after_name("\x28\xb5\x2f\xfd\x01\x02") == packed);
-  CHECK(tree.after_name("no tar file at all").starts_with("no whole tar file: "));
+  CHECK(tree.after_name("no tar file at all").starts_with("not a complete tar file: "));
   CHECK(message_of<UserError>([&] { tree.open("shards", Split::test); }) ==
-        tree.path() + ": no name in it matches *val*.tar: set data.test_shards");
+        tree.path() + ": no file name matches *val*.tar: set data.test_shards");
   CHECK(message_of<UserError>([&] { tree.open("shards", Split::train, 2); }) ==
-        tree.path() + ": images have 1 or 3 channels, model.channels is 2");
+        tree.path() + ": images have 1 or 3 channels, but model.channels is 2");
   CHECK(tree.message(tar_sample("k", "x", "7") + tar_end()) == "(nothing was thrown)");
   CHECK(
       message_of<UserError>([&] { tree.open("shards", Split::train, 3, {}, 7); }) ==
@@ -188,7 +188,7 @@ TEST_CASE("Of many shards the first that is bad is told, whichever thread meets 
     tree.write("train-" + std::to_string(100 + bad) + ".tar", tar_entry("k.jpg", "x") + tar_end());
   for (int again = 0; again < 20; ++again) {
     CHECK(message_of<UserError>([&] { index_shards(paths); }) ==
-          paths[22] + ": k: an image without a .cls beside it (do a sample's entries follow each other?)");
+          paths[22] + ": k: an image without a .cls next to it (do a sample's entries follow each other?)");
   }
 }
 
@@ -217,11 +217,11 @@ TEST_CASE("A shard that was cut off anywhere is refused by its name") {
   }
   CHECK(tree.message(std::string_view(whole).substr(0, end)) ==
         tree.shard() + ": truncated: it ends at byte " + std::to_string(end) +
-            " without a tar file's end; get the shard again");
+            " without a tar file's end; download the shard again");
   const std::string announced = whole.substr(0, end) + test::tar_pax("path", "lost.jpg");
   for (const std::size_t less : {0, 1, 500, 512, 900}) {
     CHECK_THAT(tree.message(std::string_view(announced).substr(0, announced.size() - less)),
-               REWIRE_CATCH_CONTAINS("get the shard again"));
+               REWIRE_CATCH_CONTAINS("download the shard again"));
   }
   CHECK(tree.message(std::string_view(whole).substr(0, 3 * 512 + 100))
             .find("truncated: its .jpg of 1300 bytes begins at byte 1536") != std::string::npos);
@@ -315,9 +315,8 @@ TEST_CASE("What looks like an image and is no sample is counted by kind") {
   CHECK(source->count() == 4);
   CHECK(source->notes().left_out ==
         std::vector<std::string>{
-            "samples that look like images and are left out: 1 .avif, 2 .webp, 1 hidden, 4 with "
-            "a dot in the key; a key ends at the first dot, so img0.0.5x.jpg is no image: "
-            "rename it"});
+            "samples that look like images but are left out: 1 .avif, 2 .webp, 1 hidden, 4 with a dot in the "
+            "key; a key ends at the first dot, so img0.0.5x.jpg is not an image: rename it"});
   tree.write("a-train-0.tar", tar_entry("w0.webp", "x") + tar_end());
   CHECK(message_of<UserError>([&] { tree.open("shards"); }).ends_with("of a name; it holds 1 .webp"));
   tree.write("a-train-0.tar", tar_sample("k", "x", "1") + tar_end());
@@ -340,7 +339,7 @@ TEST_CASE("Tar files that were appended to each other are read to the end") {
     check_pixels(*source, 2, "jpeg_420");
   }
   CHECK_THAT(tree.after_name(first + second), REWIRE_CATCH_CONTAINS("without a tar file's end"));
-  CHECK_THAT(tree.after_name(first + "garbage"), REWIRE_CATCH_CONTAINS("no whole tar file: "));
+  CHECK_THAT(tree.after_name(first + "garbage"), REWIRE_CATCH_CONTAINS("not a complete tar file: "));
   CHECK(tree.after_name(first + tar_entry("a.json", "{}") + tar_end()) ==
         "a: its entries do not follow each other in the shard");
 }
@@ -454,7 +453,8 @@ TEST_CASE("A shard that is changed, cut or gone after it was opened is named whe
   const auto time = fs::last_write_time(tree.shard());
   ReadBuffer buffer;
   const auto message = [&] { return message_of<UserError>([&] { source->decode(0, buffer, nullptr); }); };
-  const std::string changed = tree.shard() + ": the shard has changed since it was opened: start again";
+  const std::string changed =
+      tree.shard() + ": the shard has changed since it was opened: run the command again";
   fs::last_write_time(tree.shard(), time + std::chrono::nanoseconds(1));
   CHECK(message() == changed);
   fs::last_write_time(tree.shard(), time);
@@ -486,7 +486,7 @@ TEST_CASE("An image in a shard that cannot be decoded is named with its shard") 
 TEST_CASE("A shard that both patterns match is refused; a sample may be called as bzip2's files begin") {
   const OneShard tree;
   tree.write("medieval-train-0.tar", tar_sample("BZh9", "x", "0") + tar_end());
-  const std::string both = ": it matches data.train_shards and data.test_shards: narrow one of them";
+  const std::string both = ": it matches both data.train_shards and data.test_shards: narrow one of them";
   CHECK(message_of<UserError>([&] { tree.open("shards"); }) == tree.file("medieval-train-0.tar") + both);
   CHECK(message_of<UserError>([&] { tree.open("shards", Split::test); }) ==
         tree.file("medieval-train-0.tar") + both);

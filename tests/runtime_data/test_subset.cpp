@@ -50,20 +50,19 @@ TEST_CASE("A list names images by the ends of their paths, or by their numbers")
   const auto refused = [&](const std::string& text) { return message_of<UserError>([&] { listed(text); }); };
   CHECK(listed("2/1.png\r\n\ncounted/0/2.png\n7") == std::vector<std::uint32_t>{5, 6, 7});
   CHECK(refused("") == list + ": it names no image");
-  CHECK(refused("1/1.png\n1.png\n") ==
-        list + ":2: counted holds several images 1.png: name their folders too");
-  CHECK(refused("1/3.png") == list + ":1: counted holds no image 1/3.png");
-  CHECK(refused("ed/0/2.png") == list + ":1: counted holds no image ed/0/2.png");
-  CHECK(refused("x/counted/0/2.png") == list + ":1: counted holds no image x/counted/0/2.png");
-  CHECK(refused("9") == list + ":1: 9 is no image of counted, which has 9");
+  CHECK(refused("1/1.png\n1.png\n") == list + ":2: counted has several images 1.png: add their folders");
+  CHECK(refused("1/3.png") == list + ":1: counted has no image 1/3.png");
+  CHECK(refused("ed/0/2.png") == list + ":1: counted has no image ed/0/2.png");
+  CHECK(refused("x/counted/0/2.png") == list + ":1: counted has no image x/counted/0/2.png");
+  CHECK(refused("9") == list + ":1: 9 is not an image of counted, which has 9");
   CHECK(refused("99999999999999999999") ==
-        list + ":1: 99999999999999999999 is no image of counted, which has 9");
-  CHECK(refused("4\n1/1.png") == list + ":2: 1/1.png stands in line 1 too");
+        list + ":1: 99999999999999999999 is not an image of counted, which has 9");
+  CHECK(refused("4\n1/1.png") == list + ":2: 1/1.png is already in line 1");
   CountedImages absolute(9);
   absolute.root = "/";
   write_file_atomically(list, std::string_view("/counted/0/2.png\ncounted/1/2.png\n2/2.png"));
   CHECK(listed_images(absolute, list) == std::vector<std::uint32_t>{6, 7, 8});
-  CHECK(refused("a\x1b[2Jb") == list + ":1: counted holds no image a\\x1b[2Jb");
+  CHECK(refused("a\x1b[2Jb") == list + ":1: counted has no image a\\x1b[2Jb");
 }
 
 TEST_CASE("A share of each class is the same for every run, and lies in every larger share") {

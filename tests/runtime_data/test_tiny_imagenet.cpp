@@ -71,16 +71,16 @@ TEST_CASE("Every fault of Tiny ImageNet's annotations is told by its line") {
   const TinyTree tree;
   const std::string at = tree.lines() + " line ";
   CHECK(tree.message_with(kGoodLines + "val_2.JPEG\tn03\t0\t0\t1\t1\n") ==
-        at + "3: val_2.JPEG is of class n03, for which train has no folder");
+        at + "3: val_2.JPEG has the class n03, for which train has no folder");
   CHECK(tree.message_with(kGoodLines + "val_2.JPEG\tn01\t0\t0\t1\t1\n") ==
-        at + "3: val_2.JPEG is not in the folder images beside it");
+        at + "3: val_2.JPEG is not in the folder images next to it");
   CHECK(tree.message_with(kGoodLines + "val_0.JPEG\tn01\t0\t0\t1\t1\n") ==
-        at + "3: val_0.JPEG was named in line 1");
+        at + "3: val_0.JPEG is already in line 1");
   CHECK(tree.message_with("val_0.JPEG\tn02\t0\t32\t44\t62\n") ==
         tree.lines() + ": no line for " + tree.file("val/images/val_1.JPEG") +
-            ": 1 of the images have none; get the files again");
-  CHECK(tree.message_with("") == tree.lines() + ": it has no lines: get the file again");
-  const std::string malformed = " is not a file, its class and four numbers, parted by tabs";
+            ": 1 of the images have none; download the files again");
+  CHECK(tree.message_with("") == tree.lines() + ": it has no lines: download the file again");
+  const std::string malformed = " is not a file, its class and four numbers, separated by tabs";
   for (const std::string line :
        {"", "val_0.JPEG", "val_0.JPEG\tn02\t0\t0\t1", "val_0.JPEG\tn02\t0\t0\t1\t1\t",
         "val_0.JPEG\tn02\t0\t0\t1\tx", "val_0.JPEG\tn02\t0\t0\t1\tnan", "\tn02\t0\t0\t1\t1",
@@ -96,31 +96,27 @@ TEST_CASE("Every fault of Tiny ImageNet's annotations is told by its line") {
 TEST_CASE("Folders that are not laid out as Tiny ImageNet's are refused with the way out") {
   const TinyTree tree;
   fs::remove(tree.lines());
-  CHECK(tree.message() == tree.file("val") + ": no val_annotations.txt is there: get the files again");
+  CHECK(tree.message() == tree.file("val") + ": it has no val_annotations.txt: download the files again");
   fs::remove_all(tree.file("val/images"));
   tree.put("val/n01/a.JPEG", "jpeg_grey");
   tree.put("val/n02/b.JPEG", "jpeg_grey");
   CHECK(tree.message() ==
-        tree.file("val") +
-            ": it has a folder for each class and no val_annotations.txt: set data.format=folder");
+        tree.file("val") + ": it has a folder per class but no val_annotations.txt: set data.format=folder");
   fs::remove_all(tree.file("val"));
   CHECK(tree.message() == tree.file("val") + ": No such file or directory");
   CHECK(tree.message(Split::train) == "(nothing was thrown)");
   fs::create_directories(tree.file("train/n03"));
-  CHECK(
-      tree.message(Split::train) ==
-      tree.file("train/n03") +
-          ": no folder images is in it: where the classes' folders hold the images, set data.format=folder");
-  fs::create_directories(tree.file("train/n03/images"));
   CHECK(tree.message(Split::train) ==
-        tree.file("train/n03/images") + ": no JPEG or PNG file is in this class");
+        tree.file("train/n03") +
+            ": it has no folder images: if the classes' folders hold the images, set data.format=folder");
+  fs::create_directories(tree.file("train/n03/images"));
+  CHECK(tree.message(Split::train) == tree.file("train/n03/images") + ": this class has no JPEG or PNG file");
   fs::remove_all(tree.file("train/n03"));
   CHECK(message_of<UserError>([&] { tree.open("tiny_imagenet", Split::train, 4); }) ==
-        tree.path() + ": images have 1 or 3 channels, model.channels is 4");
+        tree.path() + ": images have 1 or 3 channels, but model.channels is 4");
   fs::remove_all(tree.file("train"));
   fs::create_directory(tree.file("train"));
-  CHECK(tree.message(Split::train) ==
-        tree.file("train") + ": it holds no folders, of which each would be a class");
+  CHECK(tree.message(Split::train) == tree.file("train") + ": it has no folders; each class needs one");
 }
 
 TEST_CASE("Files that vanish, loops of links and names with line feeds are named in one line") {
@@ -140,7 +136,7 @@ TEST_CASE("Files that vanish, loops of links and names with line feeds are named
         "cannot read " + tree.file("train/n01/images/n01_0.JPEG") + ": No such file or directory");
   fs::remove_all(tree.file("train/n02/images"));
   fs::create_symlink("images", tree.file("train/n02/images"));
-  CHECK(tree.message(Split::train).starts_with(tree.file("train/n02") + ": no folder images is in it"));
+  CHECK(tree.message(Split::train).starts_with(tree.file("train/n02") + ": it has no folder images"));
 }
 
 TEST_CASE("A fingerprint changes with names, sizes, times and channels of the files, and with nothing else") {

@@ -225,7 +225,7 @@ TEST_CASE("Options out of range are refused by name") {
   CHECK(message("std", ir::Doubles{1, 0, 1}) ==
         "transforms.std=0 is out of range: it takes a list of floats > 0");
   CHECK(message("mean", ir::Doubles{std::numeric_limits<double>::infinity()}) ==
-        "transforms.mean=inf is no finite float: it takes a list of floats");
+        "transforms.mean=inf is not a finite float: it takes a list of floats");
   CHECK(message("crop_padding", std::int64_t{-1}) ==
         "transforms.crop_padding=-1 is out of range: it takes an int 0 to 16384");
   CHECK(message("crop_padding", std::int64_t{28}, "reflect") ==

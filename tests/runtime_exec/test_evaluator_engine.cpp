@@ -107,10 +107,9 @@ TEST_CASE("is_training is true in the functions that the module lists, and in no
 TEST_CASE("A training list that names no function is refused") {
   ir::Module module = example();
   module.attributes.set("training", std::string("lern"));
-  CHECK(
-      message_of<UserError>([&] { make_evaluator_engine(module); }) ==
-      "module @example: attribute 'training' names 'lern', which is no function of the module (did you mean "
-      "'learn'?)");
+  CHECK(message_of<UserError>([&] { make_evaluator_engine(module); }) ==
+        "module @example: attribute 'training' names 'lern', which is not a function of the module (did you "
+        "mean 'learn'?)");
   module.attributes.set("training", true);
   CHECK(message_of<UserError>([&] { make_evaluator_engine(module); }) ==
         "module @example: attribute 'training' must be a string");
@@ -142,7 +141,7 @@ TEST_CASE("Inputs and state of another type are refused with both types, and cha
   HostTensor large({DType::i64, {}});
   large.as<std::int64_t>()[0] = std::numeric_limits<std::int64_t>::max();
   CHECK(message_of<UserError>([&] { engine->write_state("count", large); }) ==
-        "parameter 'count': the integer 9223372036854775807 is beyond 2^53 and has no exact double");
+        "parameter 'count': the integer 9223372036854775807 is beyond 2^53, so no double holds it exactly");
   CHECK(engine->read_state("count").as<std::int64_t>()[0] == 0);
   CHECK(to_double(engine->read_state("total")).data == std::vector<double>{0, 0, 0});
 }

@@ -180,8 +180,8 @@ TEST_CASE("A recorded answer that cannot be is refused in one line") {
   given.given.add({kKey, "split8", "timing", {}});
   Tuner replay(given);
   CHECK(test::message_of<UserError>([&] { replay.choose(question()); }) ==
-        "the recorded choice of 'circulant_matmul of a test' is 'split8', which cannot be here: it is one of "
-        "dense, split2, fft");
+        "the recorded choice of 'circulant_matmul of a test' is 'split8', which is not available here; "
+        "choose from dense, split2, fft");
 }
 
 TEST_CASE("Of two at once one makes the choice and the other takes it") {
@@ -216,17 +216,16 @@ TEST_CASE("A file of choices is read as it was written, and its faults are one l
   const nlohmann::ordered_json written = runtime::to_json(timed);
   CHECK(text(runtime::record_from_json(runtime::JsonView(written, ""))) == text(timed));
   CHECK(refusal(R"([{"key": "circulant_matmull a", "taken": "fft"}])") ==
-        ": 'circulant_matmull a' is no choice of this Rewire (did you mean 'circulant_matmul'?)");
+        ": this Rewire has no choice 'circulant_matmull a' (did you mean 'circulant_matmul'?)");
   CHECK(refusal(R"([{"key": "circulant_matmul a", "taken": "split3"}])") ==
-        ": 'split3' is none of dense, split2, split4, split8, fft, which 'circulant_matmul a' has (did you "
-        "mean "
-        "'split2'?)");
+        ": 'split3' is not one of dense, split2, split4, split8, fft, as 'circulant_matmul a' needs (did you "
+        "mean 'split2'?)");
   CHECK(
       refusal(
           R"([{"key": "circulant_matmul a", "taken": "fft"}, {"key": "circulant_matmul a", "taken": "fft"}])") ==
-      ": 'circulant_matmul a' stands twice in it");
+      ": 'circulant_matmul a' appears twice");
   CHECK(refusal(R"({"engine": "jit"})") ==
         " has no \"choices\": a run of `rewire train` writes them into its choices.json");
-  CHECK(refusal("{").starts_with(" is no JSON: "));
+  CHECK(refusal("{").starts_with(" is not valid JSON: "));
   CHECK(refusal(R"([{"taken": "fft"}])") == ": [0] has no \"key\"");
 }

@@ -115,7 +115,7 @@ TEST_CASE("Integers keep all their bits where no double stands between") {
   tensor.as<std::int64_t>()[0] = std::numeric_limits<std::int64_t>::max();
   CHECK(convert(tensor, DType::i64).as<std::int64_t>()[0] == std::numeric_limits<std::int64_t>::max());
   CHECK(message_of<UserError>([&] { to_double(tensor); }) ==
-        "the integer 9223372036854775807 is beyond 2^53 and has no exact double");
+        "the integer 9223372036854775807 is beyond 2^53, so no double holds it exactly");
 }
 
 TEST_CASE("A number that the integer type cannot hold is refused, not wrapped") {

@@ -24,11 +24,11 @@ std::string nested(int levels) {
 
 TEST_CASE("A document has limits of depth, and no key stands twice") {
   CHECK_NOTHROW(parse_json(nested(16), "F"));
-  CHECK(refusal(nested(17)) == "F is no JSON: it is more than 16 levels deep");
-  CHECK(refusal(nested(200'000)) == "F is no JSON: it is more than 16 levels deep");
+  CHECK(refusal(nested(17)) == "F is not valid JSON: it is more than 16 levels deep");
+  CHECK(refusal(nested(200'000)) == "F is not valid JSON: it is more than 16 levels deep");
   CHECK_NOTHROW(parse_json(R"({"a": {"b": 1}, "c": {"b": 2}})", "F"));
   CHECK(refusal(R"({"a": {"b": 1, "c": [{"b": 3}], "b": 2}})") ==
-        "F is no JSON: 'b' stands twice in an object");
+        "F is not valid JSON: 'b' appears twice in an object");
 }
 
 TEST_CASE("An object has a limit of keys, which are found one by one") {
@@ -39,8 +39,8 @@ TEST_CASE("An object has a limit of keys, which are found one by one") {
   };
   CHECK_NOTHROW(parse_json(object(4096), "F"));
   CHECK(refusal("[" + object(4096) + "," + object(4097) + "]") ==
-        "F is no JSON of ours: an object has more than 4096 keys");
-  CHECK(refusal(object(1'000'000)) == "F is no JSON of ours: an object has more than 4096 keys");
+        "F is not a JSON file of Rewire: an object has more than 4096 keys");
+  CHECK(refusal(object(1'000'000)) == "F is not a JSON file of Rewire: an object has more than 4096 keys");
 }
 
 TEST_CASE("What is no JSON is refused in one line") {
@@ -48,7 +48,7 @@ TEST_CASE("What is no JSON is refused in one line") {
                            "[1] 2", "\"\x1b\"", "{\"a\": \"\\ud800\"}"}) {
     CAPTURE(text);
     const std::string message = refusal(text);
-    CHECK(message.starts_with("F is no JSON: "));
+    CHECK(message.starts_with("F is not valid JSON: "));
     CHECK(message.find('\n') == std::string::npos);
   }
 }
@@ -70,12 +70,12 @@ TEST_CASE("A value of another kind is refused where it stands") {
   CHECK(message([&] { view.at("no").members(); }) == "F: no is null, not an object");
   CHECK(message([&] { view.at("yes").items(); }) == "F: yes is true or false, not a list");
   CHECK(message([&] { view.at("n").count(); }) ==
-        "F: n is -1, no whole number from 0 to 9223372036854775807");
-  CHECK(message([&] { view.at("f").count(7); }) == "F: f is 1.5, no whole number from 0 to 7");
+        "F: n is -1, not a whole number from 0 to 9223372036854775807");
+  CHECK(message([&] { view.at("f").count(7); }) == "F: f is 1.5, not a whole number from 0 to 7");
   CHECK(message([&] { view.at("big").count(); }) ==
-        "F: big is 18446744073709551615, no whole number from 0 to 9223372036854775807");
+        "F: big is 18446744073709551615, not a whole number from 0 to 9223372036854775807");
   CHECK(message([&] { view.at("a").items().at(0).at("b").count(0); }) ==
-        "F: a[0].b is 1, no whole number from 0 to 0");
+        "F: a[0].b is 1, not a whole number from 0 to 0");
   CHECK(message([&] { view.at("a").items().at(0).only({"xyz", "bb"}); }) ==
         "F: a[0] has an unknown \"b\" (did you mean 'bb'?)");
   CHECK(message([&] { view.at("f").refuse("is odd"); }) == "F: f is odd");

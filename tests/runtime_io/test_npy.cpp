@@ -99,11 +99,11 @@ TEST_CASE("A file that is no .npy, or of a version to come, is refused") {
   CHECK(message("PK\x03\x04 a zip file") == "x.npy: not a .npy file: it does not begin with \\x93NUMPY");
   CHECK(message("\x93NUMPY") == "x.npy: truncated .npy file: 6 bytes");
   CHECK(message("\x93NUMPY\x01\x00\x10"s) == "x.npy: truncated .npy file: 9 bytes");
-  CHECK(message("\x93NUMPY\x04\x00"s) == "x.npy: .npy version 4.0; versions 1.0, 2.0 and 3.0 are read");
+  CHECK(message("\x93NUMPY\x04\x00"s) == "x.npy: .npy version 4.0 is not supported; use 1.0, 2.0 or 3.0");
   CHECK(message("\x93NUMPY\x01\x00\x10\x00{}"s) ==
-        "x.npy: truncated .npy file: a header of 16 bytes, 2 left in the file");
+        "x.npy: truncated .npy file: its header has 16 bytes, but 2 are left in the file");
   CHECK(message("\x93NUMPY\x02\x00\xff\xff\xff\xff{}"s) ==
-        "x.npy: truncated .npy file: a header of 4294967295 bytes, 2 left in the file");
+        "x.npy: truncated .npy file: its header has 4294967295 bytes, but 2 are left in the file");
 }
 
 TEST_CASE("Every truncation of a good .npy file is refused") {
@@ -117,23 +117,23 @@ TEST_CASE("Every truncation of a good .npy file is refused") {
 TEST_CASE("Each fault of the header is named") {
   const auto fault = [](const std::string& header) { return message(file_with(header)); };
   const std::string start = "x.npy: not a readable .npy file: the header has ";
-  CHECK(fault("") == start + "no '{' where one must stand");
+  CHECK(fault("") == start + "no '{' where one is required");
   CHECK(fault("{}") == start + "not all of 'descr', 'fortran_order' and 'shape'");
   CHECK(fault("{'descr': '<f4', 'shape': ()}") == start + "not all of 'descr', 'fortran_order' and 'shape'");
   CHECK(fault("{'descr': '<f4', 'descr': '<f8'}") == start + "an unknown or repeated key 'descr'");
   CHECK(fault("{'colour': 1}") == start + "an unknown or repeated key 'colour'");
-  CHECK(fault("{'descr' '<f4'}") == start + "no ':' where one must stand");
+  CHECK(fault("{'descr' '<f4'}") == start + "no ':' where one is required");
   CHECK(fault("{'descr': '<f4' 'shape': ()}") == start + "no ',' or '}' after a value");
-  CHECK(fault("{'descr': '<f4") == start + "a string without an end");
-  CHECK(fault("{'descr': 4}") == start + "no string where one must stand");
+  CHECK(fault("{'descr': '<f4") == start + "an unterminated string");
+  CHECK(fault("{'descr': 4}") == start + "no string where one is required");
   CHECK(fault("{'descr': [('r', '<f4')]}") == start + "a structured dtype; save each field as its own array");
   CHECK(fault("{'fortran_order': None}") == start + "a 'fortran_order' that is neither True nor False");
-  CHECK(fault("{'shape': 3}") == start + "no '(' where one must stand");
-  CHECK(fault("{'shape': (a,)}") == start + "a 'shape' that is no tuple of integers");
+  CHECK(fault("{'shape': 3}") == start + "no '(' where one is required");
+  CHECK(fault("{'shape': (a,)}") == start + "a 'shape' that is not a tuple of integers");
   CHECK(fault("{'shape': (3 4)}") == start + "no ',' or ')' after an extent");
-  CHECK(fault("{'shape': (99999999999999999999,)}") == start + "a 'shape' that is no tuple of integers");
-  CHECK(fault("{'shape': (2, 0)}") == start + "the extent 0 in 'shape'; extents are 1 or more");
-  CHECK(fault("{'shape': (-1,)}") == start + "the extent -1 in 'shape'; extents are 1 or more");
+  CHECK(fault("{'shape': (99999999999999999999,)}") == start + "a 'shape' that is not a tuple of integers");
+  CHECK(fault("{'shape': (2, 0)}") == start + "the extent 0 in 'shape'; extents must be 1 or more");
+  CHECK(fault("{'shape': (-1,)}") == start + "the extent -1 in 'shape'; extents must be 1 or more");
   CHECK(fault("{'descr': '<f4', 'fortran_order': False, 'shape': ()} x") ==
         start + "text after the closing '}'");
 }
@@ -144,9 +144,9 @@ TEST_CASE("Types, orders and sizes that cannot be read are refused before anythi
         file_with("{'descr': '" + descr + "', 'fortran_order': " + order + ", 'shape': " + shape + "}"));
   };
   CHECK(fault(">f4", "False", "(1,)") ==
-        "x.npy: dtype '>f4' is not read; save as <f8 <f4 <f2 <i8 <i4 |u1 or |b1");
+        "x.npy: dtype '>f4' is not supported; save as <f8 <f4 <f2 <i8 <i4 |u1 or |b1");
   CHECK(fault("|O", "False", "(1,)") ==
-        "x.npy: dtype '|O' is not read; save as <f8 <f4 <f2 <i8 <i4 |u1 or |b1");
+        "x.npy: dtype '|O' is not supported; save as <f8 <f4 <f2 <i8 <i4 |u1 or |b1");
   CHECK(fault("<f4", "True", "(2, 2)") ==
         "x.npy: the array is in Fortran order; save numpy.ascontiguousarray(array)");
   CHECK(fault("<f4", "False", "(1099511627776,)") ==

@@ -47,7 +47,7 @@ class FolderWithLinks {
   std::string refusal(const std::string& name) const {
     const std::string run = folder_.file("run");
     return run + "/" + name + " is a link: links below " + run +
-           " are not followed; put what it leads to in its place, or move it away";
+           " are not followed; replace it with its target, or move it away";
   }
   std::string file(const std::string& name) const { return folder_.file(name); }
   /// The user's files are as they were.

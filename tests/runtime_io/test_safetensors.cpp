@@ -119,9 +119,9 @@ TEST_CASE("A header length that the file cannot hold is refused") {
   CHECK(message("") == kFault + "0 bytes are too few for the header's length");
   CHECK(message("\x01\x00\x00"s) == kFault + "3 bytes are too few for the header's length");
   CHECK(message("\x03\x00\x00\x00\x00\x00\x00\x00{}"s) ==
-        kFault + "it claims a header of 3 bytes, and 2 follow");
+        kFault + "it claims a header of 3 bytes, but 2 follow");
   CHECK(message("\xff\xff\xff\xff\xff\xff\xff\xff{}"s) ==
-        kFault + "it claims a header of 18446744073709551615 bytes, and 2 follow");
+        kFault + "it claims a header of 18446744073709551615 bytes, but 2 follow");
   CHECK(message(file_with(std::string(100'000'001, ' '))) ==
         kFault + "a header of 100000001 bytes is longer than the format's 100000000");
 }
@@ -146,18 +146,24 @@ TEST_CASE("Text that is no JSON is refused where it goes wrong") {
 }
 
 TEST_CASE("JSON of another form is refused, however deep") {
-  CHECK(fault("[]") == "the header has an array where the format has none");
-  CHECK(fault("3") == "the header has a number where the format has none");
-  CHECK(fault(R"({"a": 1})") == "tensor 'a' has a number where the format has none");
-  CHECK(fault(R"({"a": null})") == "tensor 'a' has null where the format has none");
-  CHECK(fault(R"({"a": {"dtype": {"b": 1}}})") == "tensor 'a' has an object where the format has none");
-  CHECK(fault(R"({"a": {"dtype": true}})") == "tensor 'a' has a truth value where the format has none");
-  CHECK(fault(R"({"a": {"shape": "b"}})") == "tensor 'a' has a string where the format has none");
-  CHECK(fault(R"({"a": {"shape": [[1]]}})") == "tensor 'a' has an array where the format has none");
-  CHECK(fault(R"({"__metadata__": {"k": 1}})") == "the metadata has a number where the format has none");
-  CHECK(fault(R"({"__metadata__": []})") == "the metadata has an array where the format has none");
+  CHECK(fault("[]") == "the header has an array, which the format does not allow there");
+  CHECK(fault("3") == "the header has a number, which the format does not allow there");
+  CHECK(fault(R"({"a": 1})") == "tensor 'a' has a number, which the format does not allow there");
+  CHECK(fault(R"({"a": null})") == "tensor 'a' has null, which the format does not allow there");
+  CHECK(fault(R"({"a": {"dtype": {"b": 1}}})") ==
+        "tensor 'a' has an object, which the format does not allow there");
+  CHECK(fault(R"({"a": {"dtype": true}})") ==
+        "tensor 'a' has a truth value, which the format does not allow there");
+  CHECK(fault(R"({"a": {"shape": "b"}})") ==
+        "tensor 'a' has a string, which the format does not allow there");
+  CHECK(fault(R"({"a": {"shape": [[1]]}})") ==
+        "tensor 'a' has an array, which the format does not allow there");
+  CHECK(fault(R"({"__metadata__": {"k": 1}})") ==
+        "the metadata has a number, which the format does not allow there");
+  CHECK(fault(R"({"__metadata__": []})") ==
+        "the metadata has an array, which the format does not allow there");
   const std::size_t deep = 1'000'000;
-  CHECK(fault(std::string(deep, '[')) == "the header has an array where the format has none");
+  CHECK(fault(std::string(deep, '[')) == "the header has an array, which the format does not allow there");
   std::string objects;
   for (std::size_t i = 0; i < deep; ++i) objects += "{\"a\":";
   CHECK(fault(objects) == "tensor 'a' has an unknown key 'a'");
@@ -165,9 +171,9 @@ TEST_CASE("JSON of another form is refused, however deep") {
 
 TEST_CASE("Names and keys stand once, and none is missing") {
   const std::string entry = R"({"dtype":"U8","shape":[1],"data_offsets":[0,1]})";
-  CHECK(fault("{\"a\":" + entry + ",\"a\":" + entry + "}", "x") == "the name 'a' stands twice");
-  CHECK(fault(R"({"__metadata__":{},"__metadata__":{}})") == "the name '__metadata__' stands twice");
-  CHECK(fault(R"({"__metadata__":{"k":"1","k":"2"}})") == "metadata 'k' stands twice");
+  CHECK(fault("{\"a\":" + entry + ",\"a\":" + entry + "}", "x") == "the name 'a' appears twice");
+  CHECK(fault(R"({"__metadata__":{},"__metadata__":{}})") == "the name '__metadata__' appears twice");
+  CHECK(fault(R"({"__metadata__":{"k":"1","k":"2"}})") == "metadata 'k' appears twice");
   CHECK(fault(R"({"a":{"dtype":"U8","dtype":"U8"}})") == "tensor 'a' has 'dtype' twice");
   CHECK(fault(R"({"a":{"dtype":"U8","shape":[1]}})") == "tensor 'a' has no 'data_offsets'");
   CHECK(fault(R"({"a":{}})") == "tensor 'a' has no 'dtype'");
@@ -182,12 +188,13 @@ TEST_CASE("A tensor's numbers must be true of the file") {
         data);
   };
   CHECK(tensor("F8_E4M3", "[1]", "[0,1]", "x") ==
-        "tensor 'a' has dtype 'F8_E4M3'; F64 F32 BF16 F16 I64 I32 U8 BOOL are read");
-  CHECK(tensor("U8", "[-1]", "[0,1]") == "tensor 'a' has a negative number where the format has none");
+        "tensor 'a' has dtype 'F8_E4M3'; supported are F64 F32 BF16 F16 I64 I32 U8 BOOL");
+  CHECK(tensor("U8", "[-1]", "[0,1]") ==
+        "tensor 'a' has a negative number, which the format does not allow there");
   CHECK(tensor("U8", "[1.0]", "[0,1]") ==
-        "tensor 'a' has a number that is no 64-bit integer where the format has none");
+        "tensor 'a' has a number that is not a 64-bit integer, which the format does not allow there");
   CHECK(tensor("U8", "[1]", "[0,18446744073709551616]") ==
-        "tensor 'a' has a number that is no 64-bit integer where the format has none");
+        "tensor 'a' has a number that is not a 64-bit integer, which the format does not allow there");
   CHECK(tensor("U8", "[1]", "[0]") == "tensor 'a' has 'data_offsets' that are not two numbers");
   CHECK(tensor("U8", "[1]", "[0,1,2]") == "tensor 'a' has 'data_offsets' that are not two numbers");
   CHECK(tensor("U8", "[0]", "[0,0]") == "tensor 'a' of shape [0] has no elements");
@@ -200,7 +207,7 @@ TEST_CASE("A tensor's numbers must be true of the file") {
         "tensor 'a' ends at byte 1099511627776 of 1: the file is truncated or the header corrupt");
   CHECK(tensor("U8", "[18446744073709551615]", "[0,18446744073709551615]", "x") ==
         "tensor 'a' ends at byte 18446744073709551615 of 1: the file is truncated or the header corrupt");
-  CHECK(tensor("U8", "[1]", "[1,2]", "xy") == "tensor 'a' leaves a hole of 1 bytes before it");
+  CHECK(tensor("U8", "[1]", "[1,2]", "xy") == "tensor 'a' leaves a gap of 1 bytes before it");
 }
 
 TEST_CASE("Overlapping tensors, and holes between them, are refused") {
@@ -211,7 +218,7 @@ TEST_CASE("Overlapping tensors, and holes between them, are refused") {
   };
   CHECK(two("[0,2]", "[1,3]") == "tensor 'b\\x0a' overlaps the tensor before it");
   CHECK(two("[0,2]", "[0,2]") == "tensor 'b\\x0a' overlaps the tensor before it");
-  CHECK(two("[2,4]", "[1,3]") == "tensor 'b\\x0a' leaves a hole of 1 bytes before it");
+  CHECK(two("[2,4]", "[1,3]") == "tensor 'b\\x0a' leaves a gap of 1 bytes before it");
   const SafetensorsFile file = parse(file_with(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[2,4]},)"
                                                R"("b":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})",
                                                "wxyz"));  // any order in the header is good

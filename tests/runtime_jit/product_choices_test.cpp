@@ -132,7 +132,7 @@ TEST_CASE("a record with an answer that there is not is refused") {
     return test::message_of<UserError>([&] { record_from_json(JsonView(json, "")); });
   };
   CHECK(refusal(R"([{"key": "product gemm 130x72x72 NN", "taken": "MKL"}])") ==
-        ": 'MKL' is neither 'oneDNN' nor 'ours', which 'product gemm 130x72x72 NN' has");
+        ": 'MKL' is neither 'oneDNN' nor 'ours', as 'product gemm 130x72x72 NN' needs");
   CHECK_FALSE(tuner_in("").is_any_given(kProductChoice));
 }
 

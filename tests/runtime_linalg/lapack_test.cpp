@@ -242,7 +242,7 @@ TEST_CASE("Threads, and the other matrices of a batch, do not change a bit") {
 TEST_CASE("What cannot be decomposed is refused") {
   Doubles out(6), more(6), values(2);
   CHECK(message_of<UserError>([&] { qr({1, 2, 3}, Doubles(6), out, more); }) ==
-        "QR wants no more columns than rows, not 2 x 3");
+        "QR needs at least as many rows as columns, not 2 x 3");
   CHECK(message_of<UserError>([&] { svd({1, 0, 3}, {}, out, values, more); }) ==
         "a matrix to decompose has 1 to 32768 rows and columns, not 0 x 3");
   const Doubles bad = {1, 2, 3, std::numeric_limits<double>::quiet_NaN(), 5, 6};

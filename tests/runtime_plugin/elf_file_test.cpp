@@ -41,7 +41,7 @@ TEST_CASE("A whole library tells what it exports") {
 
 TEST_CASE("Other kinds of ELF file are no library") {
   const std::vector<std::byte> bytes = runtime::read_file(fixture_path("gain"));
-  const std::string kind = "it is no 64-bit shared library of this kind of machine";
+  const std::string kind = "it is not a 64-bit shared library for this kind of machine";
   CHECK(verdict_with_header(bytes, [](Elf64_Ehdr& h) { h.e_ident[EI_CLASS] = ELFCLASS32; }) == kind);
   CHECK(verdict_with_header(bytes, [](Elf64_Ehdr& h) { h.e_ident[EI_DATA] = ELFDATA2MSB; }) == kind);
   CHECK(verdict_with_header(bytes, [](Elf64_Ehdr& h) { h.e_type = ET_REL; }) == kind);

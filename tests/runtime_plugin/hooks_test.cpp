@@ -75,11 +75,10 @@ TEST_CASE("Two plugins may hint one weight, but not differ in a number") {
   ir::Module module = residual_net(kOneBlock);
   // Both joins' last weights differ; the same plugin twice adds the same weight, which is refused first.
   CHECK_THAT(message_of<UserError>([&] { runtime::apply_plugins(module, {attn, attn}, 11); }),
-             REWIRE_CATCH_CONTAINS("it added the weight 'blocks.0.join_attn.w', which there is already"));
-  CHECK_THAT(
-      hooks_error("fault=hint_twice"),
-      REWIRE_CATCH_CONTAINS("its hint for the weight 'blocks.0.join_attn.w' is lr_scale = 4, where it has 3 "
-                            "already: give plugins that hint it disjoint sites= or layers="));
+             REWIRE_CATCH_CONTAINS("it added the weight 'blocks.0.join_attn.w', which already exists"));
+  CHECK_THAT(hooks_error("fault=hint_twice"),
+             REWIRE_CATCH_CONTAINS("its hint for the weight 'blocks.0.join_attn.w' is lr_scale = 4, but it "
+                                   "already has 3: give plugins that hint it disjoint sites= or layers="));
 }
 
 TEST_CASE("What a hook cannot take is refused in one line, and the network stays") {
@@ -87,32 +86,32 @@ TEST_CASE("What a hook cannot take is refused in one line, and the network stays
     const char *fault, *says;
   };
   const Case cases[] = {
-      {"report_vector", "its report 'w2' at blocks.0.attn is f32[1,1,4]: it takes a float of one element"},
+      {"report_vector", "its report 'w2' at blocks.0.attn is f32[1,1,4], but must be a float of one element"},
       {"report_twice", "it reported 'gate' twice at blocks.0.attn"},
       {"report_name", "it reported something as 'Gate': a name is [a-z][a-z0-9_]*"},
       {"loss_integer",
-       "its term of the loss at blocks.0.attn is i32[1,1,1]: it takes a float of one element"},
+       "its term of the loss at blocks.0.attn is i32[1,1,1], but must be a float of one element"},
       {"hint_range",
        "its hint for the weight 'blocks.0.join_attn.w': lr_scale = 0 is out of range: it takes a "
        "finite number > 0"},
       {"hint_nan", "weight_decay = nan is out of range: it takes a finite number >= 0"},
       {"hint_beta", "beta2 = 1 is out of range: it takes a number in [0, 1)"},
-      {"hint_frozen", "its hint is for the weight 'blocks.0.join_attn.m', which does not train"},
+      {"hint_frozen", "its hint is for the weight 'blocks.0.join_attn.m', which is not trained"},
       {"hint_unknown", "the model has no weight 'no_such'"},
       {"state_trains",
        "it updates the weight 'blocks.0.join_attn.w', which the optimizer trains: add it as "
        "frozen, or use after_step"},
       {"state_shape",
-       "it gave the weight 'blocks.0.join_attn.m' a value of f32[1,1,1]; the weight is f32[1,1,4]"},
-      {"state_twice", "the weight 'blocks.0.join_attn.m' is given a value for the next step twice"},
+       "it gave the weight 'blocks.0.join_attn.m' a value of f32[1,1,1], but the weight is f32[1,1,4]"},
+      {"state_twice", "the weight 'blocks.0.join_attn.m' gets a value for the next step twice"},
       {"after_frozen", "no optimizer changes the weight 'blocks.0.join_attn.m': use update_state"},
       {"after_batch",
-       "the value of 'blocks.0.join_attn.w' behind a step depends on the batch: it is a function "
-       "of the weight alone"},
-      {"after_random", "behind a step depends on random numbers"},
-      {"after_other", "behind a step depends on 'blocks.0.attn.proj.weight', which trains too"},
-      {"after_nothing", "behind a step does not depend on the weight: add it as frozen"},
-      {"after_twice", "the weight 'blocks.0.join_attn.w' is given a value behind the step twice"},
+       "the value of 'blocks.0.join_attn.w' after a step depends on the batch; it may depend only on the "
+       "weight"},
+      {"after_random", "after a step depends on random numbers"},
+      {"after_other", "after a step depends on 'blocks.0.attn.proj.weight', which is trained too"},
+      {"after_nothing", "after a step does not depend on the weight: add it as frozen"},
+      {"after_twice", "the weight 'blocks.0.join_attn.w' gets a value after the step twice"},
   };
   for (const Case& c : cases) {
     CAPTURE(c.fault);

@@ -80,7 +80,7 @@ TEST_CASE("A child that is silent for too long is ended, with what it has starte
   const auto hangs = [](const std::function<void()>& hang) {
     return run(kImpatient, [&](const Send&) { hang(); }).fault;
   };
-  const std::string fault = "it had not come back after 0.3 s";
+  const std::string fault = "it had not returned after 0.3 s";
   CHECK(hangs([] { ::pause(); }) == fault);
   CHECK(hangs([] {
           for (int i = 3; i < 100; ++i) ::close(i);  // the pipe too

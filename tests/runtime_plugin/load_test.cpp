@@ -79,12 +79,12 @@ TEST_CASE("A file that is no plugin is refused before any of its code runs") {
   std::ofstream(folder.file("text.so")) << "not a library\n";
   std::ofstream(folder.file("empty.so"));
   CHECK(path_error(folder.file("text.so")) ==
-        "cannot load plugin '" + folder.file("text.so") + "': it is no shared library");
-  CHECK_THAT(path_error(folder.file("empty.so")), REWIRE_CATCH_CONTAINS("it is no shared library"));
-  CHECK_THAT(path_error(folder.path().string()), REWIRE_CATCH_CONTAINS("it is no shared library"));
+        "cannot load plugin '" + folder.file("text.so") + "': it is not a shared library");
+  CHECK_THAT(path_error(folder.file("empty.so")), REWIRE_CATCH_CONTAINS("it is not a shared library"));
+  CHECK_THAT(path_error(folder.path().string()), REWIRE_CATCH_CONTAINS("it is not a shared library"));
   CHECK_THAT(path_error(folder.file("absent.so")), REWIRE_CATCH_CONTAINS("No such file or directory"));
   CHECK_THAT(load_error("no_symbol"),
-             REWIRE_CATCH_CONTAINS("it is no rewire plugin: it exports no rewire_plugin_query"));
+             REWIRE_CATCH_CONTAINS("it is not a rewire plugin: it exports no rewire_plugin_query"));
 }
 
 TEST_CASE("A truncated plugin is refused, wherever it was cut") {
@@ -130,42 +130,40 @@ TEST_CASE("A plugin whose hash table is damaged, so that the linker does not fin
 
 TEST_CASE("A plugin of another ABI is refused with both versions and the way out") {
   CHECK_THAT(load_error("newer_major"),
-             REWIRE_CATCH_CONTAINS(
-                 "it was built (gcc test build) for plugin ABI 2.0, this rewire speaks 1.5: update "
-                 "rewire, or rebuild the plugin against this rewire's SDK"));
+             REWIRE_CATCH_CONTAINS("it was built (gcc test build) for plugin ABI 2.0, but this rewire has "
+                                   "1.5: update rewire, or rebuild the plugin against this rewire's SDK"));
   CHECK_THAT(load_error("newer_minor"),
-             REWIRE_CATCH_CONTAINS("plugin ABI 1.7, this rewire speaks 1.5: update rewire, or rebuild"));
+             REWIRE_CATCH_CONTAINS("plugin ABI 1.7, but this rewire has 1.5: update rewire, or rebuild"));
   CHECK_THAT(load_error("older_major"),
-             REWIRE_CATCH_CONTAINS("plugin ABI 0.9, this rewire speaks 1.5: rebuild the plugin"));
+             REWIRE_CATCH_CONTAINS("plugin ABI 0.9, but this rewire has 1.5: rebuild the plugin"));
 }
 
 TEST_CASE("A plugin built with another sanitizer is refused") {
-  CHECK_THAT(load_error("other_sanitizer"), REWIRE_CATCH_CONTAINS("build both alike"));
+  CHECK_THAT(load_error("other_sanitizer"), REWIRE_CATCH_CONTAINS("build both the same way"));
   // A real one: a sanitizer's runtime, once opened, would end the process.
-  CHECK_THAT(load_error("other_build"), REWIRE_CATCH_CONTAINS("build both alike"));
+  CHECK_THAT(load_error("other_build"), REWIRE_CATCH_CONTAINS("build both the same way"));
 }
 
 TEST_CASE("A descriptor that is none, or half of one, is refused") {
   CHECK_THAT(load_error("no_descriptor"), REWIRE_CATCH_CONTAINS("it refuses this rewire's plugin ABI"));
   CHECK_THAT(load_error("throwing_query"),
              REWIRE_CATCH_CONTAINS("its rewire_plugin_query() threw an exception"));
-  CHECK_THAT(load_error("bad_magic"), REWIRE_CATCH_CONTAINS("its descriptor is none of a rewire plugin"));
+  CHECK_THAT(load_error("bad_magic"), REWIRE_CATCH_CONTAINS("its descriptor is not that of a rewire plugin"));
   CHECK_THAT(load_error("small_descriptor"), REWIRE_CATCH_CONTAINS("its descriptor has 64 bytes"));
-  CHECK_THAT(load_error("bad_name"), REWIRE_CATCH_CONTAINS("its name 'Bad-Name' is none"));
+  CHECK_THAT(load_error("bad_name"), REWIRE_CATCH_CONTAINS("its name 'Bad-Name' is invalid"));
   CHECK_THAT(load_error("no_rewrite"), REWIRE_CATCH_CONTAINS("lacks a version"));
 }
 
 TEST_CASE("What a descriptor says in several lines is one line") {
-  CHECK_THAT(load_error("name_of_lines"), REWIRE_CATCH_CONTAINS("its name 'two lines' is none"));
+  CHECK_THAT(load_error("name_of_lines"), REWIRE_CATCH_CONTAINS("its name 'two lines' is invalid"));
   CHECK_THAT(load_error("build_of_lines"),
              REWIRE_CATCH_CONTAINS("it was built (two lines) for plugin ABI 2.0"));
 }
 
 TEST_CASE("A schema that contradicts itself is refused") {
-  CHECK_THAT(
-      load_error("bad_default"),
-      REWIRE_CATCH_CONTAINS("the default of its own parameter is refused: level=5 is out of range: it takes "
-                            "an int 0 to 3"));
+  CHECK_THAT(load_error("bad_default"),
+             REWIRE_CATCH_CONTAINS(
+                 "a default in its schema is refused: level=5 is out of range: it takes an int 0 to 3"));
   CHECK_THAT(load_error("named_as_filter"), REWIRE_CATCH_CONTAINS("'layers' has the name of a filter"));
   CHECK_THAT(load_error("parameter_twice"), REWIRE_CATCH_CONTAINS("it declares the parameter 'fine' twice"));
   CHECK_THAT(load_error("missing_schema"), REWIRE_CATCH_CONTAINS("its schema of 1 parameters is missing"));
@@ -217,8 +215,8 @@ TEST_CASE("The current folder is never searched") {
   CHECK(runtime::plugin_info(*runtime::load_plugin({"./here.so", {}}, {})).name == "gain");
   fs::current_path(before);
   CHECK_THAT(error, REWIRE_CATCH_CONTAINS("there is no plugin 'here'"));
-  CHECK_THAT(file_error, REWIRE_CATCH_CONTAINS("a file is given with a slash, ./here.so"));
-  CHECK_THAT(relative, REWIRE_CATCH_CONTAINS("REWIRE_PLUGIN_PATH holds '.': its folders must be absolute"));
+  CHECK_THAT(file_error, REWIRE_CATCH_CONTAINS("write a file with a slash, ./here.so"));
+  CHECK_THAT(relative, REWIRE_CATCH_CONTAINS("REWIRE_PLUGIN_PATH has '.': its folders must be absolute"));
 }
 
 TEST_CASE("An unknown name gets the nearest match and the folders that were searched") {

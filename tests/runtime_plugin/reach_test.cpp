@@ -146,15 +146,15 @@ TEST_CASE("What another plugin has replaced is kept or refused, never lost") {
 TEST_CASE("A replacement that cannot be is one line with the plugin's line in it") {
   const std::map<std::string, std::string> acts = {
       {"role=query",
-       "'query' is no role of a value; there are norm_input, input, q, k, v, attention, hidden, entry"},
+       "'query' is not a role of a value; choose from norm_input, input, q, k, v, attention, hidden, entry"},
       {"role=q", "blocks.0.mlp has no 'q'"},
       {"role=input,act=twice", "it replaced the 'input' of blocks.0.attn twice"},
       {"role=input,act=circle",
-       "it gave the 'input' of blocks.0.attn a value that is itself computed from it, at blocks.0.attn.reach "
+       "it gave the 'input' of blocks.0.attn a value that is computed from it, at blocks.0.attn.reach "
        "(replace, reach.cpp:"},
       {"role=hidden,act=type",
-       "it gave the 'hidden' of blocks.0.attn the type f32[2,5,1]; what it replaces is "
-       "f32[2,5,8] and must stay (replace, reach.cpp:"},
+       "it gave the 'hidden' of blocks.0.attn the type f32[2,5,1]; the value it replaces is f32[2,5,8] and "
+       "must not change (replace, reach.cpp:"},
   };
   for (const auto& [values, words] : acts) {
     CAPTURE(values);

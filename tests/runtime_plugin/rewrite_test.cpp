@@ -128,13 +128,12 @@ TEST_CASE("A plugin reads the original stream and branch, whatever another has s
 
 TEST_CASE("Claiming a claimed slot is an error that names both plugins") {
   CHECK(rewrite_error({load("gain"), load("misbehave", "act=claim_twice")}) ==
-        "plugin 'misbehave': the branch of blocks.0.attn is claimed already by plugin 'gain': use one of the "
-        "two, or "
-        "give them disjoint sites= or layers=");
+        "plugin 'misbehave': the branch of blocks.0.attn is already claimed by plugin 'gain': use one of the "
+        "two, or give them disjoint sites= or layers=");
   CHECK_THAT(rewrite_error({load("gain", "slot=shortcut"), load("gain", "slot=cleared")}),
-             REWIRE_CATCH_CONTAINS("the shortcut of blocks.0.attn is claimed already by plugin 'gain'"));
+             REWIRE_CATCH_CONTAINS("the shortcut of blocks.0.attn is already claimed by plugin 'gain'"));
   CHECK_THAT(rewrite_error({load("gain", "slot=cleared"), load("gain", "slot=shortcut")}),
-             REWIRE_CATCH_CONTAINS("the shortcut of blocks.0.attn is claimed already by plugin 'gain'"));
+             REWIRE_CATCH_CONTAINS("the shortcut of blocks.0.attn is already claimed by plugin 'gain'"));
 }
 
 TEST_CASE("Changes are done in the order of the plugins, behind what sets a slot") {
@@ -161,12 +160,11 @@ TEST_CASE("What would be lost, or would come too late, is refused in one line th
         "name "
         "'gain' before it");
   CHECK(rewrite_error({terms("changed_sum"), own}) ==
-        "plugin 'gain': the sum of blocks.0.attn has been taken on by plugin 'terms', which reads it as it "
-        "stands: name 'gain' before it");
-  CHECK(
-      rewrite_error({terms("sum"), own}) ==
-      "plugin 'gain': the sum of blocks.0.attn is claimed already by plugin 'terms', with both slots and all "
-      "paths: use one of 'terms' and 'gain', or give them disjoint sites= or layers=");
+        "plugin 'gain': the sum of blocks.0.attn has been extended by plugin 'terms', which reads it "
+        "unchanged: name 'gain' before it");
+  CHECK(rewrite_error({terms("sum"), own}) ==
+        "plugin 'gain': the sum of blocks.0.attn is already claimed by plugin 'terms', with both slots and "
+        "all paths: use one of 'terms' and 'gain', or give them disjoint sites= or layers=");
   CHECK(rewrite_error({own, terms("sum")}) ==
         "plugin 'terms': it claims the whole sum of blocks.0.attn, of which plugin 'gain' has a part: use "
         "one of "
@@ -175,12 +173,12 @@ TEST_CASE("What would be lost, or would come too late, is refused in one line th
        {"path", "shortcut", "branch", "cleared", "changed_branch", "changed_shortcut", "sum"}) {
     CAPTURE(to);
     CHECK_THAT(rewrite_error({terms("sum"), terms(to)}),
-               REWIRE_CATCH_CONTAINS("is claimed already by plugin"));
+               REWIRE_CATCH_CONTAINS("is already claimed by plugin"));
     CHECK_THAT(rewrite_error({terms(to), terms("sum")}), REWIRE_CATCH_CONTAINS("claim"));
   }
   CHECK_THAT(rewrite_error({terms("changed_sum"), terms("path")}), REWIRE_CATCH_CONTAINS("before it"));
   CHECK_THAT(rewrite_error({terms("cleared"), terms("changed_shortcut")}),
-             REWIRE_CATCH_CONTAINS("it changed the shortcut of blocks.0.attn, which has none"));
+             REWIRE_CATCH_CONTAINS("it changed the shortcut of blocks.0.attn, but the join has none"));
 }
 
 TEST_CASE("The same plugin may stand twice with disjoint filters") {
@@ -188,9 +186,8 @@ TEST_CASE("The same plugin may stand twice with disjoint filters") {
       rewritten(residual_net({}), {load("gain", "sites=attn"), load("gain", "sites=mlp")});
   CHECK(changed_joins(module).size() == 4);
   CHECK(rewrite_error({load("gain", "layers=0+1"), load("gain", "layers=1")}) ==
-        "plugin 'gain': the branch of blocks.1.attn is claimed already by plugin 'gain': use one of the two, "
-        "or give "
-        "them disjoint sites= or layers=");
+        "plugin 'gain': the branch of blocks.1.attn is already claimed by plugin 'gain': use one of the two, "
+        "or give them disjoint sites= or layers=");
 }
 
 TEST_CASE("Filters choose the joins that a plugin sees") {
@@ -302,7 +299,7 @@ TEST_CASE("Plugins that were built when earlier minors were drawn still load and
   const TemporaryFolder folder;
   if (REWIRE_SANITIZER != REWIRE_SANITIZER_NONE) {
     CHECK_THAT(message_of<UserError>([&] { load_frozen(folder, "abi_1_0.so"); }),
-               REWIRE_CATCH_CONTAINS("build both alike"));
+               REWIRE_CATCH_CONTAINS("build both the same way"));
     return;
   }
   const Computed r = compute({load_frozen(folder, "abi_1_0.so")});
@@ -423,43 +420,44 @@ TEST_CASE("Ops stand before the join that they were emitted at, in the order in 
 TEST_CASE("A wrong act of a plugin is one line that names it, and leaves the module as it was") {
   const std::map<std::string, std::string> acts = {
       {"throw", "this model is not to its taste"},
-      {"throw_int", "it threw something that is no std::exception"},
-      {"nonsense_op", "it emitted 'matmull', which is no op that plugins may emit (did you mean 'matmul'?)"},
+      {"throw_int", "it threw something other than a std::exception"},
+      {"nonsense_op",
+       "it emitted 'matmull', which is not an op that plugins may emit (did you mean 'matmul'?)"},
       {"no_op_name", "it passed no op's name"},
-      {"forbidden_op", "it emitted 'update', which is no op that plugins may emit"},
+      {"forbidden_op", "it emitted 'update', which is not an op that plugins may emit"},
       {"wrong_operands", "matmul at blocks.0.attn.misbehave"},
       {"unknown_attribute", "sum at blocks.0.attn.misbehave"},
       {"huge_type",
-       "it passed the type f32[2147483648,2147483648]: extents are >= 1 and 2^40 elements are the most"},
+       "it passed the type f32[2147483648,2147483648]: extents must be >= 1, with at most 2^40 elements"},
       {"rank_nine", "a tensor has at most 8 axes"},
       {"wrong_shape",
-       "it gave the branch of blocks.0.attn the type f32[2,3,1]; the stream's is f32[2,3,4] and must stay"},
+       "it gave the branch of blocks.0.attn the type f32[2,3,1]; the stream's is f32[2,3,4] and must not "
+       "change"},
       {"wrong_dtype",
-       "it gave the shortcut of blocks.0.attn the type f64[2,3,4]; the stream's is f32[2,3,4] and must stay"},
+       "it gave the shortcut of blocks.0.attn the type f64[2,3,4]; the stream's is f32[2,3,4] and must not "
+       "change"},
       {"later_value",
-       "it gave the branch of blocks.0.attn a value that is itself computed from it, at blocks.1.mlp "
-       "(set_branch, "
+       "it gave the branch of blocks.0.attn a value that is computed from it, at blocks.1.mlp (set_branch, "
        "misbehave.cpp:"},
       {"later_operand",
-       "it gave the branch of blocks.0.attn a value that is itself computed from it, at "
-       "blocks.0.attn.misbehave "
+       "it gave the branch of blocks.0.attn a value that is computed from it, at blocks.0.attn.misbehave "
        "(set_branch, misbehave.cpp:"},
-      {"no_value", "a value for blocks.0.attn is none (set_branch, misbehave.cpp:"},
+      {"no_value", "a value for blocks.0.attn is empty (set_branch, misbehave.cpp:"},
       {"other_thread", "the other thread was refused"},
       {"no_such_join", "it asked for join 1000 of 4"},
       {"claim_twice",
        "it set the branch of blocks.0.attn twice: set it once, to the sum, or add one of the two by "
        "add_path"},
       {"weight_twice",
-       "it added the weight 'blocks.0.join_attn.scale', which there is already: give plugins that add it "
-       "joins of "
-       "their own (sites=, layers=), or the weight another name"},
+       "it added the weight 'blocks.0.join_attn.scale', which already exists: give plugins that add it "
+       "disjoint sites= or layers=, or rename the weight"},
       {"weight_name", "it named something '../scale': a name is [a-z][a-z0-9_]*"},
-      {"weight_int", "it added the weight 'blocks.0.join_attn.scale' as i32[2]: a weight is of a float type"},
+      {"weight_int",
+       "it added the weight 'blocks.0.join_attn.scale' as i32[2]: a weight must have a float type"},
       {"weight_fan", "its weight 'scale' of 1 axes has no valid init (kind 6"},
       {"unknown_weight", "the model has no weight 'blocks.77.attn.proj.weight'"},
       {"not_in_schema", "it asked for 'speed', which is not in its schema"},
-      {"other_kind", "it asked for 'act' as a float, which it is not"},
+      {"other_kind", "it asked for 'act' as a float, but it has another kind"},
       {"ignored_error", "it passed no op's name"},
       {"write_in_rewrite", "weights have no values in rewrite"},
       {"status", "it returned status 7 and no message"},
@@ -479,10 +477,11 @@ TEST_CASE("What a plugin says in several lines is one line") {
 }
 
 TEST_CASE("A handle kept from an earlier call is refused") {
-  const std::string gone = "handles die when the call returns";
+  const std::string gone = "handles are valid until the call returns";
   rewritten(residual_net({}), {load("misbehave", "act=keep_value")});
-  CHECK_THAT(rewrite_error({load("misbehave", "act=kept_value")}),
-             REWIRE_CATCH_CONTAINS("it used a value of another call: values die when rewrite returns"));
+  CHECK_THAT(
+      rewrite_error({load("misbehave", "act=kept_value")}),
+      REWIRE_CATCH_CONTAINS("it used a value of another call: values are valid until rewrite returns"));
   CHECK_THAT(rewrite_error({load("misbehave", "act=kept_call")}), REWIRE_CATCH_CONTAINS(gone));
 }
 

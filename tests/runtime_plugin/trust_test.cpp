@@ -103,10 +103,9 @@ TEST_CASE(
       CAPTURE(user, place);
       tree.give(place, kOther);
       CHECK(verdict(user, link) ==
-            fmt::format(
-                "cannot load plugin '{}': '{}' belongs to user 65533, neither to you nor to root, so the "
-                "plugin cannot be trusted: copy it to a place of yours",
-                link, tree.path(place)));
+            fmt::format("cannot load plugin '{}': '{}' belongs to user 65533, not to you or root, so the "
+                        "plugin cannot be trusted: copy it to a folder of yours",
+                        link, tree.path(place)));
       tree.give(place, user);
     }
     // In a folder where all may write but only owners take away, what stands on the way must still be ours.
@@ -140,7 +139,7 @@ TEST_CASE("A pipe or a folder of that name is no library, and nobody waits for i
   REQUIRE(::mkfifo(folder.file("pipe.so").c_str(), 0600) == 0);
   for (const std::string& path : {folder.file("pipe.so"), folder.path().string()})
     CHECK_THAT(message_of<UserError>([&] { runtime::open_library(path); }),
-               REWIRE_CATCH_CONTAINS("it is no shared library"));
+               REWIRE_CATCH_CONTAINS("it is not a shared library"));
 }
 
 }  // namespace

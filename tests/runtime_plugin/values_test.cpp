@@ -26,12 +26,12 @@ TEST_CASE("A spec that is none is refused") {
         "plugin spec './a/:b=1' names a folder: write the path of the library in it, or --plugin-path ./a/");
   CHECK(spec_error("") == "plugin spec '' has no name: write name or name:key=value,key=value");
   CHECK_THAT(spec_error(":factor=2"), REWIRE_CATCH_CONTAINS("has no name"));
-  CHECK_THAT(spec_error("gain:"), REWIRE_CATCH_CONTAINS("'' is no key=value"));
-  CHECK_THAT(spec_error("gain:factor"), REWIRE_CATCH_CONTAINS("'factor' is no key=value"));
-  CHECK_THAT(spec_error("gain:factor=2,,power=1"), REWIRE_CATCH_CONTAINS("'' is no key=value"));
-  CHECK_THAT(spec_error("gain:=2"), REWIRE_CATCH_CONTAINS("'=2' is no key=value"));
-  CHECK_THAT(spec_error("gain:sites=attn,mlp"), REWIRE_CATCH_CONTAINS("a list value is joined by +"));
-  CHECK_THAT(spec_error("gain:factor=2,factor=3"), REWIRE_CATCH_CONTAINS("gives 'factor' twice"));
+  CHECK_THAT(spec_error("gain:"), REWIRE_CATCH_CONTAINS("'' is not key=value"));
+  CHECK_THAT(spec_error("gain:factor"), REWIRE_CATCH_CONTAINS("'factor' is not key=value"));
+  CHECK_THAT(spec_error("gain:factor=2,,power=1"), REWIRE_CATCH_CONTAINS("'' is not key=value"));
+  CHECK_THAT(spec_error("gain:=2"), REWIRE_CATCH_CONTAINS("'=2' is not key=value"));
+  CHECK_THAT(spec_error("gain:sites=attn,mlp"), REWIRE_CATCH_CONTAINS("join the values of a list by +"));
+  CHECK_THAT(spec_error("gain:factor=2,factor=3"), REWIRE_CATCH_CONTAINS("sets 'factor' twice"));
 }
 
 TEST_CASE("The values in force are all parameters and all filters") {
@@ -61,7 +61,7 @@ TEST_CASE("A boolean is true, 1, on, false, 0 or off") {
   };
   for (const char* text : {"true", "1", "on"}) CHECK(negate(text) == "true");
   for (const char* text : {"false", "0", "off"}) CHECK(negate(text) == "false");
-  CHECK(load_error("gain", "negate=yes") == "plugin 'gain': negate=yes is no bool: it takes a bool");
+  CHECK(load_error("gain", "negate=yes") == "plugin 'gain': negate=yes is not a bool: it takes a bool");
 }
 
 TEST_CASE("An unknown parameter gets the nearest match") {
@@ -77,15 +77,15 @@ TEST_CASE("A value of the wrong kind or out of range is refused with the range")
   CHECK(load_error("gain", "factor=-0.1") ==
         "plugin 'gain': factor=-0.1 is out of range: it takes a float 0 to 10");
   CHECK(load_error("gain", "factor=fast") ==
-        "plugin 'gain': factor=fast is no finite float: it takes a float 0 to 10");
+        "plugin 'gain': factor=fast is not a finite float: it takes a float 0 to 10");
   for (const char* text : {"nan", "inf", "1e999", "2x", "", " 2", "0x2"}) {
     CAPTURE(text);
     CHECK_THAT(load_error("gain", std::string("factor=") + text),
-               REWIRE_CATCH_CONTAINS("is no finite float"));
+               REWIRE_CATCH_CONTAINS("is not a finite float"));
   }
   CHECK(load_error("gain", "power=0") == "plugin 'gain': power=0 is out of range: it takes an int >= 1");
-  CHECK(load_error("gain", "power=1.5") == "plugin 'gain': power=1.5 is no int: it takes an int >= 1");
-  CHECK_THAT(load_error("gain", "power=99999999999999999999"), REWIRE_CATCH_CONTAINS("is no int"));
+  CHECK(load_error("gain", "power=1.5") == "plugin 'gain': power=1.5 is not an int: it takes an int >= 1");
+  CHECK_THAT(load_error("gain", "power=99999999999999999999"), REWIRE_CATCH_CONTAINS("is not an int"));
   CHECK(load_error("gain", "slot=brunch") ==
         "plugin 'gain': slot=brunch is unknown: it takes one of "
         "branch|shortcut|path|cleared|untouched|facts (did you mean 'branch'?)");
@@ -98,14 +98,14 @@ TEST_CASE("The bounds themselves are taken") {
 
 TEST_CASE("A filter that no model could have is refused") {
   CHECK(load_error("gain", "sites=atn") ==
-        "plugin 'gain': sites=atn: 'atn' is no site (did you mean 'attn'?): it takes "
-        "all, or some of attn+mlp+conv");
+        "plugin 'gain': sites=atn: 'atn' is not a site (did you mean 'attn'?): it takes all, or some of "
+        "attn+mlp+conv");
   for (const char* layers : {"", "x", "-1", "1-", "3-2", "0++1", "1.5", "0-1-2"}) {
     CAPTURE(layers);
     CHECK_THAT(load_error("gain", std::string("layers=") + layers),
-               REWIRE_CATCH_CONTAINS("is no block or range of blocks, such as 3 or 4-5"));
+               REWIRE_CATCH_CONTAINS("is not a block or range of blocks, such as 3 or 4-5"));
   }
-  CHECK_THAT(load_error("gain", "scope="), REWIRE_CATCH_CONTAINS("is no name of a part of a model"));
+  CHECK_THAT(load_error("gain", "scope="), REWIRE_CATCH_CONTAINS("is not the name of a part of a model"));
   CHECK_THAT(load_error("gain", "from_epoch=-1"), REWIRE_CATCH_CONTAINS("it takes an int >= 0"));
   CHECK_THAT(load_error("gain", "to_epoch=soon"),
              REWIRE_CATCH_CONTAINS("it takes an int > from_epoch, or end"));

@@ -156,7 +156,7 @@ preset = "dino"
   // A preset over a recipe that says all of it itself.
   CHECK(test::message_of<UserError>([&] {
           parse_recipe(text, "run/recipe.toml", {"transforms.preset=mae"}, RecipeOf::run);
-        }) == "transforms.preset=mae: the recipe sets all of its keys itself: drop it, or them");
+        }) == "transforms.preset=mae: the recipe sets all of its keys itself: remove the preset or the keys");
   // Another preset over a recipe that is silent.
   CHECK(transform_values(parse_recipe("", "r.toml", {"transforms.preset=mae"})).get<ir::Doubles>("scale") ==
         ir::Doubles{0.2, 1});
@@ -195,12 +195,12 @@ horizontal_flip = true
   CHECK(recipe.views == expected);
   CHECK(views(recipe) == expected);
   CHECK(parse_recipe(to_toml(recipe), "again.toml").views == expected);
-  CHECK(fault("[view]\nname = \"a\"") == "r.toml:1: views form a list: write [[view]]");
+  CHECK(fault("[view]\nname = \"a\"") == "r.toml:1: views are a list: write [[view]]");
   CHECK(fault("[[view]]\ncount = 2") ==
         "r.toml:1: this [[view]] needs a name: lower-case letters, digits and _");
   CHECK(fault("[[view]]\nname = \"label\"") ==
-        "r.toml:1: a batch has a tensor 'label' already: give the view another name");
-  CHECK(fault("[[view]]\nname = \"a\"\n[[view]]\nname = \"a\"") == "r.toml:3: there is a view 'a' already");
+        "r.toml:1: a batch already has a tensor 'label': give the view another name");
+  CHECK(fault("[[view]]\nname = \"a\"\n[[view]]\nname = \"a\"") == "r.toml:3: there is already a view 'a'");
   CHECK(fault("[[view]]\nname = \"a\"\nsise = 4") ==
         "r.toml:3: unknown key view.sise (did you mean 'size'?)");
   CHECK_THAT(fault("[[view]]\nname = \"a\"\nmixup = 0.8"),
@@ -208,7 +208,7 @@ horizontal_flip = true
   CHECK(fault("[[view]]\nname = \"a\"\ncount = 0") ==
         "r.toml:3: view.count=0 is out of range: it takes an int 1 to 1000");
   CHECK(fault("", {"view.count=3"}) ==
-        "--set view.count=3: views are set in the recipe's file alone: [[view]]");
+        "--set view.count=3: views can only be set in the recipe's file: [[view]]");
 }
 
 TEST_CASE("--set overrides the file in order, and text that is no TOML is a string") {
@@ -266,11 +266,11 @@ TEST_CASE("A setting without effect is refused, whatever it is set to and wherev
     settings = effect.without;
     settings.push_back(setting);
     CHECK_THAT(fault("", settings), Catch::Matchers::StartsWith("--set " + setting + ": " + effect.key +
-                                                                " has no effect here, it is of "));
+                                                                " has no effect here, it needs "));
   }
   CHECK(fault("", {"optimizer.momentum=0.9"}) ==
-        "--set optimizer.momentum=0.9: optimizer.momentum has no effect here, it is of "
-        "optimizer.name=lars|muon|sgd: drop it");
+        "--set optimizer.momentum=0.9: optimizer.momentum has no effect here, it needs "
+        "optimizer.name=lars|muon|sgd: remove it");
 }
 
 TEST_CASE("A key of one resident has an effect where that is selected, and is refused elsewhere") {
@@ -291,7 +291,7 @@ TEST_CASE("A key of one resident has an effect where that is selected, and is re
         ++accepted;
       } else {
         CHECK_THAT(fault_of(settings),
-                   REWIRE_CATCH_CONTAINS(" has no effect here, it is of " + key.only.text));
+                   REWIRE_CATCH_CONTAINS(" has no effect here, it needs " + key.only.text));
       }
     }
     CHECK(accepted > 0);
@@ -309,7 +309,7 @@ TEST_CASE("A key without effect is refused in a file by the file's own choices")
     if (ir::find_parameter(row->schema, "beta1") != nullptr) with_beta1.push_back(row->name);
   }
   CHECK(fault(file + "name = \"sgd\"\n") ==
-        fmt::format("r.toml:4: optimizer.beta1 has no effect here, it is of optimizer.name={}: drop it",
+        fmt::format("r.toml:4: optimizer.beta1 has no effect here, it needs optimizer.name={}: remove it",
                     fmt::join(with_beta1, "|")));
   // Recipes that were written by earlier versions hold every key, with its default.
   CHECK_NOTHROW(
@@ -337,7 +337,7 @@ TEST_CASE("train.dtype says how a network is computed, and a stream in bf16 asks
   CHECK(computed({"train.dtype=bf16", "train.stream_dtype=bf16"}) == ir::DType::bf16);
   CHECK(test::message_of<UserError>([&] {
           mixed_precision(parse_recipe("", "r.toml", {"train.stream_dtype=bf16"}));
-        }) == "train.stream_dtype is bf16 and train.dtype f32; set train.dtype=bf16 too");
+        }) == "train.stream_dtype is bf16 but train.dtype is f32; set train.dtype=bf16 too");
 }
 
 TEST_CASE("Diagnostics are words joined by + or a list of strings, each a known one") {
@@ -350,13 +350,13 @@ TEST_CASE("Diagnostics are words joined by + or a list of strings, each a known 
   CHECK(what("", {"diagnose.what=rank+gradients"}) == "rank+gradients");
   CHECK(what("", {"diagnose.what=[\"rank\"]"}) == "rank");
   const std::string known =
-      "; there are streams, rank, diversity, similarity, entropy, gradients, parameters, conditioning";
+      "; choose from streams, rank, diversity, similarity, entropy, gradients, parameters, conditioning";
   CHECK(fault("[diagnose]\nevery = 5\nwhat = [\"rank\", \"entropie\"]\n") ==
-        "r.toml:3: diagnose.what: there is no diagnostic 'entropie' (did you mean 'entropy'?)" + known);
-  CHECK(fault("[diagnose]\nwhat = []\n") == "r.toml:2: diagnose.what: there is no diagnostic ''" + known);
+        "r.toml:3: diagnose.what: unknown diagnostic 'entropie' (did you mean 'entropy'?)" + known);
+  CHECK(fault("[diagnose]\nwhat = []\n") == "r.toml:2: diagnose.what: unknown diagnostic ''" + known);
   CHECK(fault("[diagnose]\nwhat = [1]\n") == "r.toml:2: diagnose.what takes text, not the integer 1");
   CHECK(fault("", {"diagnose.what=rank+rank"}) ==
-        "--set diagnose.what=rank+rank: diagnose.what: 'rank' stands twice");
+        "--set diagnose.what=rank+rank: diagnose.what: 'rank' appears twice");
   CHECK(fault("", {"diagnose.every=-1"}) ==
         "--set diagnose.every=-1: diagnose.every=-1 is out of range: it takes an int 0 to 1000000000");
   CHECK_THAT(fault("[diagnose]\nimages = -3\n"),
@@ -407,21 +407,21 @@ TEST_CASE("A value out of range, or none of the choices, is refused") {
   CHECK(fault("[transforms]\nstd = [0]") ==
         "r.toml:2: transforms.std=0 is out of range: it takes a list of floats > 0");
   CHECK(fault("[optimizer]\nlr = nan") ==
-        "r.toml:2: optimizer.lr=nan is no finite float: it takes a float >= 0");
+        "r.toml:2: optimizer.lr=nan is not a finite float: it takes a float >= 0");
   CHECK(fault("[optimizer]\nlr = inf") ==
-        "r.toml:2: optimizer.lr=inf is no finite float: it takes a float >= 0");
+        "r.toml:2: optimizer.lr=inf is not a finite float: it takes a float >= 0");
   CHECK(fault("[optimizer]\nname = 'adamv'") ==
         fmt::format("r.toml:2: optimizer.name=adamv is unknown: it takes one of {} (did you mean 'adamw'?)",
                     optimizer_names()));
 }
 
 TEST_CASE("A plugin of the wrong form is refused") {
-  CHECK(fault("[plugin]\nname = 'a'") == "r.toml:1: plugins form a list: write [[plugin]]");
-  CHECK(fault("plugin = [1]") == "r.toml:1: plugins form a list of sections: write [[plugin]]");
+  CHECK(fault("[plugin]\nname = 'a'") == "r.toml:1: plugins are a list: write [[plugin]]");
+  CHECK(fault("plugin = [1]") == "r.toml:1: plugins are a list of sections: write [[plugin]]");
   CHECK(fault("[[plugin]]\nlayers = 1") == "r.toml:1: this [[plugin]] has no name");
   CHECK(fault("[[plugin]]\nname = 3") == "r.toml:2: plugin.name takes a string, not the integer 3");
   CHECK(fault("[[plugin]]\nname = 'a'\nb = [[1]]") ==
-        "r.toml:3: plugin parameter 'b' takes a value or a list of at least one, not a list of lists");
+        "r.toml:3: plugin parameter 'b' takes a value or a non-empty list, not a list of lists");
   CHECK(fault("[[plugin]]\nname = 'a'\nb = {c = 1}") ==
         "r.toml:3: plugin parameter 'b' takes a value, not a section");
   CHECK(fault("", {"plugin.name=a"}) == "--set plugin.name=a: plugins are set by --plugin NAME:key=value");
@@ -458,8 +458,9 @@ TEST_CASE("Deep nesting is refused, and so is a text too large to be a recipe") 
   CHECK(fault("[transforms]\nmean = [" + repeated("0.5, ", 1000) + "0.5]\nx = 1").starts_with("r.toml:3: "));
   CHECK(fault("a = " + repeated("[", 60000)).starts_with("r.toml:1: "));
   CHECK(fault("a = " + repeated("{a = ", 12000)).starts_with("r.toml:1: "));
-  CHECK(fault(repeated("# text\n", 10000)) == "r.toml: 70000 bytes are no recipe: it may have 65536");
-  CHECK(fault("", {"model.dim=" + repeated("[", 70000)}).ends_with(": 70010 bytes are no value"));
+  CHECK(fault(repeated("# text\n", 10000)) ==
+        "r.toml: 70000 bytes are too many for a recipe: the maximum is 65536");
+  CHECK(fault("", {"model.dim=" + repeated("[", 70000)}).ends_with(": 70010 bytes are too many for a value"));
   CHECK(test::message_of<UserError>([] { read_recipe(FilePlace::of_user("/dev/zero")); }) ==
         "cannot read /dev/zero: it is larger than 65536 bytes");
 }
@@ -541,7 +542,7 @@ TEST_CASE("--plugin replaces the recipe's plugins, and a lone none clears them")
   override_plugins(recipe, {"none"});
   CHECK(recipe.plugins.empty());
   CHECK(test::message_of<UserError>([&] { override_plugins(recipe, {"none", "third"}); }) ==
-        "--plugin none clears the list of plugins: it cannot stand beside another --plugin");
+        "--plugin none clears the list of plugins: it cannot be combined with another --plugin");
 }
 
 }  // namespace

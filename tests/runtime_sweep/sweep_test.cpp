@@ -92,11 +92,11 @@ TEST_CASE("Without plugins and seeds a sweep has the recipe's own, and no two ru
 TEST_CASE("What is wrong in a sweep is refused with its line and the nearest match") {
   const std::map<std::string, std::string> errors = {
       {"recip = \"a\"", "s.toml:1: unknown key recip (did you mean 'recipe'?)"},
-      {"seeds = [0]", "s.toml: it names no recipe: recipe = \"FILE.toml\""},
+      {"seeds = [0]", "s.toml: it names no recipe: add recipe = \"FILE.toml\""},
       {"recipe = 3", "s.toml:1: recipe takes a string, not the integer 3"},
       {"recipe = \"a\"\nseeds = 3", "s.toml:2: seeds takes a list of integers, [0, 1, 2], not the integer 3"},
       {"recipe = \"a\"\nseeds = []", "s.toml:2: seeds takes a list of integers, [0, 1, 2], not an empty one"},
-      {"recipe = \"a\"\nseeds = [0,\n 0]", "s.toml:3: seed 0 stands twice"},
+      {"recipe = \"a\"\nseeds = [0,\n 0]", "s.toml:3: seed 0 appears twice"},
       {"recipe = \"a\"\nseeds = [-1]",
        "s.toml:2: seed=-1 is out of range: it takes an int 0 to 9007199254740992"},
       {"recipe = \"a\"\nplugins = \"none\"",
@@ -104,13 +104,13 @@ TEST_CASE("What is wrong in a sweep is refused with its line and the nearest mat
       {"recipe = \"a\"\nplugins = [\"a\", 2]",
        "s.toml:2: a plugin is a string, \"NAME:key=value\", not the integer 2"},
       {"recipe = \"a\"\nplugins = [[]]", "s.toml:2: an empty list of plugins: write \"none\" for no plugin"},
-      {"recipe = \"a\"\nplugins = [\"b\",\n\"b\"]", "s.toml:3: 'b' stands twice"},
+      {"recipe = \"a\"\nplugins = [\"b\",\n\"b\"]", "s.toml:3: 'b' appears twice"},
       {"recipe = \"a\"\nplugins = [[\"b\", \"none\"]]",
-       "s.toml:2: --plugin none clears the list of plugins: it cannot stand beside another --plugin"},
+       "s.toml:2: --plugin none clears the list of plugins: it cannot be combined with another --plugin"},
       {"recipe = \"a\"\nplugins = [\"b:c\"]",
-       "s.toml:2: plugin spec 'b:c': 'c' is no key=value (a list value is joined by +)"},
+       "s.toml:2: plugin spec 'b:c': 'c' is not key=value (join the values of a list by +)"},
       {"recipe = \"a\"\nplugins = [\"a\\nb:c\\n\"]",
-       "s.toml:2: plugin spec 'a\\x0ab:c\\x0a': 'c\\x0a' is no key=value (a list value is joined by +)"},
+       "s.toml:2: plugin spec 'a\\x0ab:c\\x0a': 'c\\x0a' is not key=value (join the values of a list by +)"},
       {"recipe = \"a\"\n[settings]\n\"train.e\\n\" = []", "s.toml:3: train.e\\x0a has no value"},
       {"recipe = \"a\"\nsettings = 1", "s.toml:2: settings is a section: write [settings]"},
       {"recipe = \"a\"\n[settings]\ntrain.epocs = 1",
@@ -118,12 +118,12 @@ TEST_CASE("What is wrong in a sweep is refused with its line and the nearest mat
       {"recipe = \"a\"\n[settings]\ntrain.epochs = [1,\n0]",
        "s.toml:4: train.epochs=0 is out of range: it takes an int 1 to 1000000000"},
       {"recipe = \"a\"\n[settings]\ntrain.epochs = []", "s.toml:3: train.epochs has no value"},
-      {"recipe = \"a\"\n[settings]\ntrain.epochs = [1, 1]", "s.toml:3: train.epochs=1 stands twice"},
+      {"recipe = \"a\"\n[settings]\ntrain.epochs = [1, 1]", "s.toml:3: train.epochs=1 appears twice"},
       {"recipe = \"a\"\n[settings]\nseed = 1", "s.toml:3: seeds are set by seeds = [0, 1, 2]"},
       {"recipe = \"a\"\n[settings]\ntrain.epochs = [1,2,3,4,5,6,7,8,9,10]\ntrain.batch = "
        "[1,2,3,4,5,6,7,8,9,10]\n"
        "data.count = [1,2,3,4,5,6,7,8,9,10]\neval.batch = [1,2,3,4,5,6,7,8,9,10,11]",
-       "s.toml: 11000 runs are too many: a sweep may have 10000"},
+       "s.toml: 11000 runs are too many: a sweep may have at most 10000"},
       {"recipe = ", "s.toml:1: Error while parsing key-value pair: encountered end-of-file"},
   };
   for (const auto& error : errors) {
@@ -187,11 +187,11 @@ TEST_CASE("A record is read back as it was written, and text that is none is ref
   CHECK_FALSE(read_record(file)->plugins.has_value());
   write_file_atomically(file, std::string_view("{}"));
   CHECK_THAT(message_of<UserError>([&] { read_record(file); }),
-             REWIRE_CATCH_CONTAINS("r.json is no record of a run"));
+             REWIRE_CATCH_CONTAINS("r.json is not a record of a run"));
   write_file_atomically(
       file, std::string_view(R"({"recipe":"","status":"begun","wall_seconds":1,"plugins":[{"name":"a"}]})"));
   CHECK_THAT(message_of<UserError>([&] { read_record(file); }),
-             REWIRE_CATCH_CONTAINS("r.json is no record of a run"));
+             REWIRE_CATCH_CONTAINS("r.json is not a record of a run"));
   CHECK_THAT(message_of<UserError>([&] { read_train_output(record, "no"); }),
              REWIRE_CATCH_CONTAINS("printed no result: 'no'"));
 }
@@ -225,7 +225,7 @@ TEST_CASE("The tables hold each row's mean and deviation over its finished runs"
         "| none | 3 | 81.00 ± 1.00 | 100.00 ± 0.00 | 0.5000 ± 0.0000 | 0.2500 ± 0.0000 | 100 ± 0 | 50 ± 0 | "
         "10 ± 0 |\n"
         "| p:a=1,b=2\\|3 | 1 of 3, 1 failed | 80.00 | 100.00 | 0.5000 | 0.2500 | 100 | 50 | 10 |\n"
-        "\nDifferences of one seed: whether more than chance is in them takes more seeds.\n\n"
+        "\nDifferences for one seed: more seeds are needed to tell them from chance.\n\n"
         "| plugins | against | seeds | top-1 % | top-5 % | test loss | train loss |\n"
         "|---|---|---|---|---|---|---|\n"
         "| p:a=1,b=2\\|3 | none | 1 | -1.00 | +0.00 | +0.0000 | +0.0000 |\n");

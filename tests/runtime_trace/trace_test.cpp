@@ -222,7 +222,7 @@ TEST_CASE("The first tensor that an engine has wrong is named, and the op on the
   const TraceRow* op = first_difference(way->trace);
   REQUIRE(op != nullptr);
   CHECK(op->name == "blocks.1.mlp.act");
-  CHECK(explain_difference(way->trace, *op) == "it is -1 x what is expected");
+  CHECK(explain_difference(way->trace, *op) == "it is -1 x the expected value");
 }
 
 TEST_CASE("Files are compared with, and a difference is told as a multiple of what it is made of") {
@@ -231,7 +231,7 @@ TEST_CASE("Files are compared with, and a difference is told as a multiple of wh
   const std::vector<TracedTensor> wanted = select_tensors(all_of(job), {});
   const auto traced = [&] { return trace_tensors(job, wanted, true); };
   write_trace(traced(), folder.file("values"));
-  CHECK_THROWS_WITH(write_trace(traced(), folder.file("values")), REWIRE_CATCH_CONTAINS("is there already"));
+  CHECK_THROWS_WITH(write_trace(traced(), folder.file("values")), REWIRE_CATCH_CONTAINS("already exists"));
   Trace same = traced();
   expect_trace(same, folder.file("values"), 0);
   CHECK(first_difference(same) == nullptr);
@@ -257,7 +257,7 @@ TEST_CASE("Files are compared with, and a difference is told as a multiple of wh
   expect_trace(misshapen, folder.file("values"), 1e-4);
   REQUIRE(first_difference(misshapen) != nullptr);
   CHECK(explain_difference(misshapen, *first_difference(misshapen)) ==
-        "it is f32[3,5,8], and f32[3,2] is expected");
+        "it is f32[3,5,8], but f32[3,2] is expected");
   Trace none = traced();
   CHECK_THROWS_WITH(expect_trace(none, folder.file("nowhere"), 1), REWIRE_CATCH_CONTAINS("no such folder"));
   CHECK_THROWS_WITH(expect_trace(none, folder.file("."), 1), REWIRE_CATCH_CONTAINS("has no file for any"));

@@ -143,7 +143,7 @@ TEST_CASE("Averages that cannot be are refused by their recipe key") {
   refuses(1, false, "train.ema is 1; it must be at least 0 and below 1");
   refuses(-0.1, false, "train.ema is -0.1");
   refuses(kNotANumber, false, "train.ema is nan");
-  refuses(0, true, "train.ema_warmup is on and train.ema is 0");
+  refuses(0, true, "train.ema_warmup is on, but train.ema is 0");
 }
 
 }  // namespace

@@ -93,15 +93,15 @@ TEST_CASE("A network that takes other views than the recipe has is refused by na
   };
   CHECK(message("turned", {2, 1, 1, 1, 9}) ==
         "the objective takes views 'turned': give the recipe a [[view]] of that name, or transforms.preset");
-  CHECK(message("flipped", {3, 1, 1, 1, 9}) ==
-        "the view 'flipped' is f32[2,1,1,1,9], the objective takes f32[3,1,1,1,9]: set its count and size");
-  const Recipe unsized_view = synthetic_recipe("[[view]]\nname = \"v\"\nsize = 4\n");
   CHECK(
-      message_of<UserError>([&] {
-        DataFeed(unsized_view, Split::train, with_views(linear_face(unsized_view), unsized_view));
-      }) ==
-      "the view 'v': its images are [1,1,9] (channels, height, width), where [1,4,4] are asked for: set its "
-      "resize");
+      message("flipped", {3, 1, 1, 1, 9}) ==
+      "the view 'flipped' is f32[2,1,1,1,9], but the objective takes f32[3,1,1,1,9]: set its count and size");
+  const Recipe unsized_view = synthetic_recipe("[[view]]\nname = \"v\"\nsize = 4\n");
+  CHECK(message_of<UserError>([&] {
+          DataFeed(unsized_view, Split::train, with_views(linear_face(unsized_view), unsized_view));
+        }) ==
+        "the view 'v': its images are [1,1,9] (channels, height, width), but [1,4,4] is required: set its "
+        "resize");
 }
 
 TEST_CASE("train_fraction and train_list take from the training images alone") {
@@ -116,7 +116,7 @@ TEST_CASE("train_fraction and train_list take from the training images alone") {
   for (std::int64_t i = 0; i < 10; ++i) CHECK(feed.images("a test").label(i) == 1);
   const Recipe few = synthetic_recipe("", {"data.train_fraction=0.1"});
   CHECK(message_of<UserError>([&] { DataFeed(few, Split::train, linear_face(few)); }) ==
-        "train.batch is 8, but synthetic data has 4 training samples only");
+        "train.batch is 8, but synthetic data has only 4 training samples");
 }
 
 TEST_CASE("aug_repeats shows each image several times in a row, in training alone") {
@@ -135,7 +135,7 @@ TEST_CASE("aug_repeats shows each image several times in a row, in training alon
 TEST_CASE("A cache is refused where images are in memory already") {
   const Recipe recipe = synthetic_recipe("", {"data.cache=somewhere"});
   CHECK(message_of<UserError>([&] { DataFeed(recipe, Split::train, linear_face(recipe)); }) ==
-        "synthetic data: its pixels are in memory already: drop data.cache");
+        "synthetic data: its pixels are already in memory: remove data.cache");
 }
 
 }  // namespace

@@ -200,7 +200,7 @@ TEST_CASE("A run on a foreign source is trained by its recipe, which records wha
 
 TEST_CASE("Foreign keys are refused as Rewire's own are") {
   CHECK(test::message_of<UserError>([] { recipe_of({"data.count=3"}); }) ==
-        "--set data.count=3: data.count has no effect here, it is of data.format=synthetic: drop it");
+        "--set data.count=3: data.count has no effect here, it needs data.format=synthetic: remove it");
   CHECK(test::message_of<UserError>([] { recipe_of({"data.format=ramp"}); }) ==
         fmt::format(
             "--set data.format=ramp: data.format=ramp is unknown: it takes one of {} (did you mean 'ramps'?)",
@@ -210,9 +210,9 @@ TEST_CASE("Foreign keys are refused as Rewire's own are") {
   };
   CHECK(refusal({"transforms.cut=3"}) == "transforms.cut is 3: images of 3 x 11 have nothing left");
   CHECK(refusal({"transforms.cut=0", "data.ramp_folder=/r"}) ==
-        "/r: its images are [1,3,11] (channels, height, width), the network takes [1,1,9]: set "
-        "transforms.resize, or model.image and model.channels to the data's");
-  CHECK(refusal({"data.ramp_count=7"}) == "train.batch is 8, but ramps has 7 training samples only");
+        "/r: its images are [1,3,11] (channels, height, width), but the network takes [1,1,9]: set "
+        "transforms.resize, or match model.image and model.channels to the data");
+  CHECK(refusal({"data.ramp_count=7"}) == "train.batch is 8, but ramps has only 7 training samples");
 }
 
 TEST_CASE("A label that the model has no class for is refused at once") {

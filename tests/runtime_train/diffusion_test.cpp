@@ -101,7 +101,7 @@ TEST_CASE("Noise and times are the loader's to draw, and networks without veloci
   refuses(linear_model(2, 4, 3), "the network lacks 'time'");
   ir::Module without = known_velocity(2);
   without.attributes.set("null_class", false);
-  refuses(without, "objective.label_drop=0.1 needs a class that is none: set model.null_class=true");
+  refuses(without, "objective.label_drop=0.1 needs a 'no class' label: set model.null_class=true");
   CHECK_THROWS_WITH(programs::make_objective(ir::Selection{"supervised"})->inputs(known_velocity(2)),
                     REWIRE_CATCH_CONTAINS("set objective.name=diffusion"));
 }
@@ -175,7 +175,7 @@ TEST_CASE("Samples are drawn by objectives that have velocities, and guided wher
   ir::Module again = known_velocity(2);
   again.attributes.set("null_class", false);
   CHECK_THROWS_WITH(programs::add_sample_programs(again, objective, {.guided = true}),
-                    REWIRE_CATCH_CONTAINS("guidance needs a class that is none"));
+                    REWIRE_CATCH_CONTAINS("guidance needs a 'no class' label"));
 }
 
 }  // namespace

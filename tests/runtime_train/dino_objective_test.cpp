@@ -53,9 +53,9 @@ programs::TrainOptions distilling(std::int64_t local_crops = 1) {
 }
 
 ir::Module stepping(const programs::TrainOptions& options) {
-  const std::vector<programs::Form> forms = programs::make_objective(options.objective)->forms();
+  const std::vector<programs::NetworkFunction> forms = programs::make_objective(options.objective)->forms();
   std::vector<ir::Module> modules;
-  for (const programs::Form& form : forms)
+  for (const programs::NetworkFunction& form : forms)
     modules.push_back(projector(kDinoBatch * form.images, form.side == 0 ? kDinoSide : form.side));
   ir::Module module = join_forms(forms, std::move(modules));
   programs::add_step_program(module, options);
@@ -201,15 +201,16 @@ TEST_CASE("What self-distillation cannot do is refused") {
   programs::TrainOptions options = distilling();
   options.ema = 0;
   CHECK(refused(options) ==
-        "the objective dino reads moving averages of the weights, and train.ema is 0: set it, as to 0.996");
+        "the objective dino reads moving averages of the weights, but train.ema is 0: set train.ema, for "
+        "example to 0.996");
   options = distilling();
   options.timeline.total_steps = 0;
   options.ema_end = 1;
-  CHECK(refused(options) == "train.ema_end=1: the run has no end, so that the decay cannot get there");
+  CHECK(refused(options) == "train.ema_end=1: the run has no end at which the decay could reach it");
   options = distilling();
   options.clip_each = true;
   CHECK(refused(options) ==
-        "train.clip is each and train.clip_norm is 0: nothing is clipped; set train.clip_norm too");
+        "train.clip is each, but train.clip_norm is 0: nothing is clipped; set train.clip_norm too");
   const auto objective = programs::make_objective(distilling().objective);
   CHECK_THROWS_WITH(
       objective->inputs(linear_model(3, 4, 2)),
@@ -217,12 +218,12 @@ TEST_CASE("What self-distillation cannot do is refused") {
   CHECK_THROWS_WITH(programs::make_objective(ir::Selection{"supervised"})->inputs(projector(2, 2)),
                     REWIRE_CATCH_CONTAINS("set objective.name=dino"));
   // The local form has other weights.
-  const std::vector<programs::Form> forms = objective->forms();
+  const std::vector<programs::NetworkFunction> forms = objective->forms();
   ir::Module other = projector(2, 1);
   other.find_parameter("gain")->type.shape = {1, 2};
   std::vector<ir::Module> modules = {projector(4, 2), std::move(other)};
   CHECK(test::message_of<UserError>([&] { join_forms(forms, std::move(modules)); }) ==
-        "parameter 'gain' is f32[1,2] for images of 1 pixels a side, and f32[1,1] for the network's own");
+        "parameter 'gain' is f32[1,2] for images of 1 pixels per side, but f32[1,1] for the network's own");
 }
 
 }  // namespace

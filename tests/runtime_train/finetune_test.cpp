@@ -111,9 +111,9 @@ TEST_CASE("A weight's hint and its layer's share multiply, and a weight of no la
   ir::Module module = linear_model(2, 2, 2);
   const ir::Attributes values =
       programs::ChosenOptimizer(ir::Selection{"adamw"}.set("layer_decay", 0.5)).values;
-  CHECK_THROWS_WITH(
-      programs::apply_layer_decay(module, values),
-      REWIRE_CATCH_CONTAINS("optimizer.layer_decay=0.5: the network 'linear' does not say which layer"));
+  CHECK_THROWS_WITH(programs::apply_layer_decay(module, values),
+                    REWIRE_CATCH_CONTAINS(
+                        "optimizer.layer_decay=0.5: the parameters of the network 'linear' have no layer"));
   module.find_parameter("w")->layer = 0;
   module.find_parameter("w")->hint.lr_scale = 10;
   ir::Parameter last = *module.find_parameter("b");
@@ -160,8 +160,8 @@ TEST_CASE("Weights of another resolution are taken where that is asked for, and 
     write_safetensors(path, weights);
     const std::string refusal = test::message_of<UserError>([&] { read_weights(large, path); });
     CHECK(refusal == path +
-                         ": 'pos_embed' is of 2 x 2 patches, the model has 3 x 3; "
-                         "train.resample_positions=true trains on from it resampled");
+                         ": 'pos_embed' has 2 x 2 patches, but the model has 3 x 3; set "
+                         "train.resample_positions=true to resample it");
     const TensorMap read = read_weights(large, path, {.positions = models::PositionRule::timm});
     const std::int64_t prefix = pool == "token" ? 1 : 0;
     CHECK(read.at("pos_embed").type() == ir::TensorType{ir::DType::f32, {1, prefix + 9, 16}});
@@ -226,9 +226,8 @@ TEST_CASE("A new head leaves that of the file out, whatever its classes, and tak
   write_safetensors(path, fresh_weights(given, {}, 5));
   CHECK(test::message_of<UserError>([&] { read_weights(wanted, path); }) ==
         path +
-            ": 'head.weight' has the shape [5,16]; the model's has [7,16]; train.new_head=true starts a head "
-            "of its "
-            "own");
+            ": 'head.weight' has the shape [5,16], but the model's has [7,16]; train.new_head=true starts a "
+            "new head");
   const TensorMap read = read_weights(wanted, path, {.new_head = true});
   CHECK_FALSE(read.contains("head.weight"));
   CHECK_FALSE(read.contains("head.bias"));
@@ -295,7 +294,7 @@ TEST_CASE(
     CHECK(std::ranges::equal(tensor.bytes(), prefixed.at("net." + name).bytes()));
   CHECK(test::message_of<UserError>([&] { read_weights(module, path, {.prefix = "nett."}); }) ==
         path +
-            ": no tensor's name begins with 'nett.', as train.weights_prefix has it; the first is "
+            ": no tensor's name begins with train.weights_prefix 'nett.'; the first is "
             "'net.blocks.0.attn.proj.bias'");
 }
 
@@ -307,9 +306,9 @@ TEST_CASE("Positions that are no square grid, and other widths, are refused by s
     TensorMap weights = fresh_weights(model, {}, 5);
     weights.insert_or_assign("pos_embed", HostTensor({ir::DType::f32, shape}));
     write_safetensors(path, weights);
-    CHECK(test::message_of<UserError>([&] {
-            read_weights(model, path, {.positions = models::PositionRule::deit});
-          }) == path + ": 'pos_embed' has the shape " + ir::to_string(shape) + "; the model's has [1,5,16]");
+    CHECK(test::message_of<UserError>(
+              [&] { read_weights(model, path, {.positions = models::PositionRule::deit}); }) ==
+          path + ": 'pos_embed' has the shape " + ir::to_string(shape) + ", but the model's has [1,5,16]");
   }
 }
 

@@ -56,7 +56,7 @@ TEST_CASE("Present classes compete where the network tells classes apart") {
   ir::Module module = predictor();
   CHECK(
       test::message_of<UserError>([&] { programs::add_eval_program(module, masked(false).objective, 3); }) ==
-      "eval.classes=present chooses among 'logits' [batch, classes], which the network does not give: set "
+      "eval.classes=present needs 'logits' [batch, classes], which the network does not give: set "
       "eval.classes=all");
 }
 

@@ -41,8 +41,8 @@ std::string cause(const HostTensor& x, const std::function<Value(Builder&, Value
 }
 
 const std::string kCompiled =
-    "replayed in double precision, every tensor is finite; as it is compiled, the first that is not is the "
-    "result of ";
+    "replayed in double precision, every tensor is finite; in the compiled program, the first non-finite "
+    "tensor is the result of ";
 
 TEST_CASE("A sum whose parts overflow is named, though it comes to zero") {
   const HostTensor x = values({2, 1024}, [](std::size_t i) { return i % 1024 < 512 ? 3e38 : -3e38; });

@@ -135,7 +135,7 @@ TEST_CASE("The decay goes from one value to the other by half a cosine wave, and
   ir::Module endless = runtime::linear_model(1, 2, 2);
   options.timeline.total_steps = 0;
   CHECK(test::message_of<UserError>([&] { add_step_program(endless, options); }) ==
-        "optimizer.weight_decay_end=0.4: the run has no end, so that the decay cannot get there");
+        "optimizer.weight_decay_end=0.4: the run has no end at which the decay could reach it");
 }
 
 TEST_CASE("Muon turns matrices between the first and the last layer, and leaves all others to AdamW") {

@@ -187,7 +187,7 @@ TEST_CASE("An optimizer that cannot be is refused by its recipe key") {
   refuses([](auto& o) { o.name = "adam"; }, "did you mean 'adamw'?");
   refuses([](auto& o) { o.decay = "al"; }, "did you mean 'all'?");
   refuses([](auto& o) { o.lr = -1; }, "optimizer.lr=-1 is out of range: it takes a float >= 0");
-  refuses([](auto& o) { o.weight_decay = std::nan(""); }, "optimizer.weight_decay=nan is no finite float");
+  refuses([](auto& o) { o.weight_decay = std::nan(""); }, "optimizer.weight_decay=nan is not a finite float");
   refuses([](auto& o) { o.beta1 = 1; }, "optimizer.beta1=1 is out of range: it takes a float >= 0 and < 1");
   refuses([](auto& o) { o.beta2 = -0.1; }, "optimizer.beta2=-0.1 is out of range");
   refuses(

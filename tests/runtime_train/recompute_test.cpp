@@ -183,7 +183,7 @@ TEST_CASE("Compiled steps end in the same weights, whatever is computed again") 
   const auto steps = [](ir::Recompute mode) {
     // Where a gradient is nothing but rounding (the keys' bias), AdamW's steps are as long as elsewhere.
     const ir::Module module = deep_vit(mode, "sgd");
-    const std::unique_ptr<Engine> engine = make_engine(engine_names().front(), module, 1);
+    const std::unique_ptr<Engine> engine = make_engine(engine_names().front(), module, {.threads = 1});
     start_state(*engine, module, fresh_weights(module, {}, 7), 7);
     for (int step = 0; step < 3; ++step) {
       TensorMap inputs;

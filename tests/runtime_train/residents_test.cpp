@@ -310,10 +310,9 @@ TEST_CASE(
   Builder b(updates, forward);
   const Value next[] = {b.add(b.param("seen"), 1)};
   b.emit_all(Opcode::update, next, {{"name", std::string("seen")}});
-  CHECK(
-      refusal(updates, {"pixels"}) ==
-      "forward updates 'seen' itself, whether or not the step is finite; it is to give the next value as its "
-      "result 'update.seen'");
+  CHECK(refusal(updates, {"pixels"}) ==
+        "forward updates 'seen' itself, even if the step is not finite; return the next value as its result "
+        "'update.seen'");
 }
 
 }  // namespace

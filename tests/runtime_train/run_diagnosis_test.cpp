@@ -175,10 +175,10 @@ TEST_CASE(
     return test::message_of<UserError>([&] { RunPlan plan(request); });
   };
   CHECK(refusal(diagnosed_request(1, {"diagnose.images=26"})) ==
-        "diagnose.images=26: synthetic data has 25 test images: set so many, or fewer");
+        "diagnose.images=26: synthetic data has 25 test images: set at most that many");
   TrainRequest fixed = diagnosed_request(1, {"diagnose.images=5", "train.batch=6", "eval.batch=6"});
   fixed.network.forward = [forward = fixed.network.forward](std::int64_t) { return forward(6); };
-  CHECK(refusal(fixed) == "diagnose.images=5: the network takes batches of 6 images alone: set that, or 0");
+  CHECK(refusal(fixed) == "diagnose.images=5: the network only takes batches of 6 images: set that, or 0");
   fixed.recipe.diagnose.images = 0;
   CHECK(RunPlan(fixed).diagnosed_images == 6);
   CHECK(RunPlan(diagnosed_request(1)).diagnosed_images == 25);

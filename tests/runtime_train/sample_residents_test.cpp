@@ -270,7 +270,7 @@ batch = 16
   CHECK(split.fields[0].least == 'a');
   CHECK(split.fields[0].greatest == 'z');
   CHECK(message_of<UserError>([&] { draw_classes(selection); }) ==
-        folder.file("text") + ": its samples are no images, of which a sheet could be drawn");
+        folder.file("text") + ": its samples are not images, so no sheet can be drawn");
   // A byte that the network has no row for, a transform, and another vocabulary are refused.
   write_file_atomically(folder.file("odd"),
                         std::string_view("abcdefghijklmnop\xe9 and some more text of ascii"));
@@ -278,12 +278,12 @@ batch = 16
   odd.source.set("path", folder.file("odd"));
   const DataFeed of_odd(odd, Split::test, face);
   CHECK(message_of<DataError>([&] { of_odd.load()->next(batch); }) ==
-        folder.file("odd") + ": sample 1: its 'tokens' has 233, and the network tells 0 to 127 apart");
+        folder.file("odd") + ": sample 1: its 'tokens' has 233, but the network's classes are 0 to 127");
   Recipe flipped = recipe;
   flipped.transforms.set("horizontal_flip", true);
   CHECK(message_of<UserError>([&] { DataFeed(flipped, Split::train, face); }) ==
-        "transforms.horizontal_flip is of labelled images, and " + folder.file("text") +
-            " has none: drop it");
+        "transforms.horizontal_flip needs labelled images, but " + folder.file("text") +
+            " has none: remove it");
   // What is of labelled images.
   const auto refusal = [&](const std::string& setting) {
     Recipe other = recipe;
@@ -292,9 +292,9 @@ batch = 16
     return message_of<UserError>([&] { DataFeed(other, Split::train, face); });
   };
   CHECK(refusal("fraction") ==
-        "data.train_fraction is of labelled images, and " + folder.file("text") + " has none: drop it");
+        "data.train_fraction needs labelled images, but " + folder.file("text") + " has none: remove it");
   CHECK(refusal("list") ==
-        "data.train_list is of labelled images, and " + folder.file("text") + " has none: drop it");
+        "data.train_list needs labelled images, but " + folder.file("text") + " has none: remove it");
 }
 
 /// Lists of numbers, i64 and of any length, and a vector of three.
@@ -340,18 +340,18 @@ TEST_CASE(
     return message_of<UserError>([&] { field_pipeline(lists, {asked}); });
   };
   CHECK(refusal({"noise", ir::DType::f32, {3}, FieldKind::latent}) ==
-        "lists: 'noise' may be its 'vector' or 'other': name one of them so");
+        "lists: 'noise' may be its 'vector' or 'other': give one of them this name");
   CHECK(refusal({"vector", ir::DType::f32, {4}}) ==
-        "lists: its 'vector' is f32[3], the network takes 'vector' f32[4]");
+        "lists: its 'vector' is f32[3], but the network takes 'vector' f32[4]");
   CHECK(refusal({"tokens", ir::DType::i64, {3, 2}, FieldKind::tokens, 20}) ==
-        "lists: its 'list' has 50 categories, and the network tells 20 apart");
+        "lists: its 'list' has 50 categories, but the network has 20");
   CHECK(refusal({"vector_mask", ir::DType::f32, {3}}) ==
         "lists: a sample has 'list' i64[?,2], 'vector' f32[3], 'other' f32[3]; the network takes "
         "'vector_mask' f32[3]");
   const auto narrow = field_pipeline(lists, {{"list", ir::DType::i64, {2, 2}}});
   CHECK_NOTHROW(narrow->read({0, 2, 0}, row));
   CHECK(message_of<DataError>([&] { narrow->read({0, 3, 0}, row); }) ==
-        "lists: sample 3: its 'list' is i64[3,2], and the network takes up to i64[2,2]");
+        "lists: sample 3: its 'list' is i64[3,2], but the network takes at most i64[2,2]");
 }
 
 TEST_CASE("Tokens that are given as a file are checked as images are, and step") {
@@ -434,7 +434,7 @@ batch = 16
   std::filesystem::resize_file(folder.file("logits.npy"), 200);
   Batch batch;
   CHECK(message_of<DataError>([&] { feed.load()->next(batch); }) ==
-        folder.file("logits.npy") + ": the file has changed since it was opened: start again");
+        folder.file("logits.npy") + ": the file has changed since it was opened: run the command again");
   const auto refusal = [&](const HostTensor& rows) {
     write_npy(folder.file("logits.npy"), rows);
     return message_of<UserError>(
@@ -442,7 +442,7 @@ batch = 16
   };
   CHECK(refusal(HostTensor({ir::DType::f32, {39, 3}})) ==
         folder.file("logits.npy") +
-            ": it has 39 rows f32[3], and 'teacher' takes a row f32[3] for each of the 40 samples of "
+            ": it has 39 rows f32[3], but 'teacher' needs a row f32[3] for each of the 40 samples of "
             "synthetic data");
   CHECK_THAT(refusal(HostTensor({ir::DType::f32, {40, 4}})), REWIRE_CATCH_CONTAINS("40 rows f32[4]"));
 }
@@ -527,7 +527,7 @@ TEST_CASE("Flips and crops move boxes with the pixels in them; what is cut off w
   CHECK(checked > 40);
   context.transforms = {{"rand_augment", std::string("timm")}};
   CHECK(message_of<UserError>([&] { ImagePipeline(*source, context); }) ==
-        "transforms.rand_augment turns, shears and shifts images, and moves no boxes: set it to none");
+        "transforms.rand_augment rotates, shears and shifts images, but not their boxes: set it to none");
 }
 
 TEST_CASE("Images with boxes, padded with a mask, train and resume to the bit; too many boxes are named") {
@@ -589,7 +589,7 @@ batch = 8
                                       std::as_writable_bytes(std::span(&label, 1)),
                                       std::as_writable_bytes(std::span(boxes))};
   CHECK(message_of<DataError>([&] { pipeline.read({0, 3, 0}, row); }) ==
-        "boxes: image 3: its 'boxes' is f32[3,4], and the network takes up to f32[2,4]");
+        "boxes: image 3: its 'boxes' is f32[3,4], but the network takes at most f32[2,4]");
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ TEST_CASE("A schedule that cannot be is refused by its recipe key") {
                       fmt::join(ir::row_names(schedules()), "|")));
   refused(ir::Selection{"cosine"}.set("warmup_epochs", 5.0), "5 steps, of which 5 are warm-up");
   refused(ir::Selection{"constant"}.set("warmup_epochs", -1.0), "schedule.warmup_epochs=-1 is out of range");
-  refused(ir::Selection{"cosine"}.set("min_lr", std::nan("")), "schedule.min_lr=nan is no finite float");
+  refused(ir::Selection{"cosine"}.set("min_lr", std::nan("")), "schedule.min_lr=nan is not a finite float");
   refused(ir::Selection{"multistep"}.set("milestones", ir::Doubles{4, 2}), "ascending");
 }
 

@@ -311,7 +311,7 @@ TEST_CASE("A constraint of no weight that trains, or of the image, is refused") 
     return test::message_of<UserError>([&] { programs::add_step_program(module, sgd_options(0.1)); });
   };
   CHECK(refused(model_with([](Builder& b, Value, Value) { b.result("after_step.m", b.param("m")); })) ==
-        "the model's result 'after_step.m' names no weight that trains");
+        "the model's result 'after_step.m' does not name a trainable weight");
   CHECK(refused(model_with([](Builder& b, Value w, Value logits) {
           b.result("after_step.w", b.add(w, logits));
         })) == "the model's result 'after_step.w' depends on 'image'; it must be a function of weights");

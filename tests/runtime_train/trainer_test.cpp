@@ -264,8 +264,8 @@ TEST_CASE("the best evaluation is saved though no checkpoint is due, the greates
 
   request.recipe.train.best_metric = "ema_top1";
   CHECK_THROWS_WITH(train(request, folder.file("other"), OutFolder::exact, seen),
-                    REWIRE_CATCH_CONTAINS("train.best_metric=ema_top1: an evaluation does not tell it") &&
-                        REWIRE_CATCH_CONTAINS("it tells loss, top1, top5"));
+                    REWIRE_CATCH_CONTAINS("train.best_metric=ema_top1: an evaluation does not compute it") &&
+                        REWIRE_CATCH_CONTAINS("it computes loss, top1, top5"));
 }
 
 }  // namespace

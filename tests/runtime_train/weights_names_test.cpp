@@ -80,9 +80,8 @@ TEST_CASE("A head of its own beside a backbone's prefix is taken with it, and tw
   const Written file(pair);
   CHECK(test::message_of<UserError>([&] { read_weights(module, file.path); }) ==
         file.path +
-            ": it has the network's weights under student.module. and teacher.; "
-            "train.weights_prefix=teacher. says "
-            "which are taken");
+            ": it has the network's weights under student.module. and teacher.; choose one, such as "
+            "train.weights_prefix=teacher.");
   CHECK(read_weights(module, file.path, {.prefix = "teacher.", .further = true}).size() == pair.size() / 2);
 }
 
@@ -150,17 +149,17 @@ TEST_CASE("A refusal names the options of the model, and the keys, that the weig
     std::string told;
   };
   const std::vector<Row> rows = {
-      {{{"init_values", 0.1}}, "; model.init_values=1e-05 has its weights"},
-      {{{"reg_tokens", std::int64_t{3}}}, "; model.reg_tokens=3 has its weights"},
+      {{{"init_values", 0.1}}, "; model.init_values=1e-05 matches its weights"},
+      {{{"reg_tokens", std::int64_t{3}}}, "; model.reg_tokens=3 matches its weights"},
       {{{"reg_tokens", std::int64_t{3}}, {"no_embed_class", true}},
-       "; model.reg_tokens=3, model.no_embed_class=true has its weights"},
-      {{{"pre_norm", true}}, "; model.pre_norm=true has its weights"},
-      {{{"qkv_bias", false}}, "; model.qkv_bias=false has its weights"},
-      {{{"distilled", true}}, "; model.distilled=true has its weights"},
-      {{{"pool", std::string("avg")}}, "; model.pool=avg has its weights"},
+       "; model.reg_tokens=3, model.no_embed_class=true matches its weights"},
+      {{{"pre_norm", true}}, "; model.pre_norm=true matches its weights"},
+      {{{"qkv_bias", false}}, "; model.qkv_bias=false matches its weights"},
+      {{{"distilled", true}}, "; model.distilled=true matches its weights"},
+      {{{"pool", std::string("avg")}}, "; model.pool=avg matches its weights"},
       {{{"pool", std::string("avg")}, {"class_token", std::string("true")}, {"fc_norm", true}},
-       "; model.pool=avg, model.fc_norm=true, model.class_token=true has its weights"},
-      {{{"classes", std::int64_t{0}}}, "; train.new_head=true starts a head of its own"}};
+       "; model.pool=avg, model.fc_norm=true, model.class_token=true matches its weights"},
+      {{{"classes", std::int64_t{0}}}, "; train.new_head=true starts a new head"}};
   const ir::Module module = models::build(named_vit(), 1);
   for (const Row& row : rows) {
     ir::Selection other = named_vit();
@@ -173,7 +172,7 @@ TEST_CASE("A refusal names the options of the model, and the keys, that the weig
   TensorMap pretrained = weights_of_model(encoder.set("classes", std::int64_t{0}));
   pretrained.emplace("mask_token", HostTensor({ir::DType::f32, {1, 1, 8}}));
   CHECK(refusal(models::build(averages, 1), pretrained) ==
-        "; train.new_head=true, train.extra_weights=ignore takes what the network has of it");
+        "; train.new_head=true, train.extra_weights=ignore loads the part that the network has");
 }
 
 TEST_CASE("Names of libraries whose files are not read say whose they are") {
@@ -214,7 +213,7 @@ TEST_CASE("A file of PyTorch's says so, with two lines of Python that convert it
   zip.append(3, '\0');
   std::ofstream(path, std::ios::binary) << zip << entry << "...";
   const std::string message = test::message_of<UserError>([&] { read_safetensors(path); });
-  CHECK_THAT(message, REWIRE_CATCH_CONTAINS(path + ": a file of PyTorch's") &&
+  CHECK_THAT(message, REWIRE_CATCH_CONTAINS(path + ": this is a PyTorch file") &&
                           REWIRE_CATCH_CONTAINS("\nimport torch; ") &&
                           REWIRE_CATCH_CONTAINS("/a \\\"b\\\".safetensors\")"));
   CHECK(std::ranges::count(message, '\n') == 2);

@@ -78,10 +78,10 @@ TEST_CASE(
   write_safetensors(folder.file("timm"), given);
   CHECK(read_weights(model("timm"), folder.file("timm")).size() == given.size() - 2);
   CHECK_THROWS_WITH(read_weights(model("paper"), folder.file("timm")),
-                    REWIRE_CATCH_CONTAINS("; model.form=timm has its weights"));
+                    REWIRE_CATCH_CONTAINS("; model.form=timm matches its weights"));
   write_safetensors(folder.file("paper"), weights(model("paper")));
   CHECK_THROWS_WITH(read_weights(model("timm"), folder.file("paper")),
-                    REWIRE_CATCH_CONTAINS("; model.form=paper has its weights"));
+                    REWIRE_CATCH_CONTAINS("; model.form=paper matches its weights"));
   given.emplace("other.num_batches_tracked", HostTensor({DType::i64, {}}));
   write_safetensors(folder.file("other"), given);
   CHECK_THROWS_WITH(read_weights(model("timm"), folder.file("other")),
@@ -107,22 +107,22 @@ TEST_CASE("Weights of other classes, another image or another network of the zoo
   };
   const ir::Module timm = model("resnetv2_50", "timm", 224, 1000);
   CHECK(refusal(timm, model("resnetv2_50", "paper", 224, 10)) ==
-        "; model.form=timm, model.classes=1000 has its weights");
+        "; model.form=timm, model.classes=1000 matches its weights");
   CHECK(refusal(timm, model("resnetv2_18", "paper", 32, 10)) ==
-        "; the model resnetv2_50 with model.form=timm, model.classes=1000 has its weights");
+        "; the model resnetv2_50 with model.form=timm, model.classes=1000 matches its weights");
   CHECK(refusal(model("resnetv2_18", "paper", 32, 10), models::build({"resnet18"}, 1)) ==
-        "; the model resnetv2_18 has its weights");
+        "; the model resnetv2_18 matches its weights");
   ir::Selection pooled{"resnetv2_18"};
   CHECK(refusal(models::build(pooled.set("stem", std::string("conv7_pool")), 1),
-                models::build({"resnetv2_18"}, 1)) == "; model.stem=conv7_pool has its weights");
+                models::build({"resnetv2_18"}, 1)) == "; model.stem=conv7_pool matches its weights");
   CHECK(refusal(models::build({"vit_s16_224"}, 1), models::build({"vit_b16_224"}, 1)) ==
-        "; the model vit_s16_224 has its weights");
+        "; the model vit_s16_224 matches its weights");
 }
 
 TEST_CASE("A missing, an unexpected and a misshapen weight are refused by name and shape") {
   TensorMap missing = linear_weights();
   missing.erase("b");
-  CHECK(fault(missing) == "it lacks 'b' f32[4] of the model");
+  CHECK(fault(missing) == "it lacks 'b' f32[4], which the model needs");
 
   TensorMap unexpected = linear_weights();
   unexpected.emplace("bb", filled({DType::f32, {1}}, 0));
@@ -130,11 +130,11 @@ TEST_CASE("A missing, an unexpected and a misshapen weight are refused by name a
 
   TensorMap misshapen = linear_weights();
   misshapen.insert_or_assign("w", filled({DType::f32, {5, 4}}, 0));
-  CHECK(fault(misshapen) == "'w' has the shape [5,4]; the model's has [4,5]");
+  CHECK(fault(misshapen) == "'w' has the shape [5,4], but the model's has [4,5]");
 
   TensorMap integers = linear_weights();
   integers.insert_or_assign("b", HostTensor({DType::i64, {4}}));
-  CHECK(fault(integers) == "'b' is i64[4]; the model's is f32[4]");
+  CHECK(fault(integers) == "'b' is i64[4], but the model's is f32[4]");
 
   TensorMap several;
   for (const char* name : {"c1", "c2", "c3", "c4", "c5"}) several.emplace(name, filled({DType::f32, {1}}, 0));
@@ -221,27 +221,26 @@ TEST_CASE("Given batches of the wrong shape, type or class are refused") {
     return test::message_of<UserError>([&] { run_steps(session, x, y, 2, 1); });
   };
   CHECK(refusal(images({3, 3, 1, 1, 5}), labels({3})) ==
-        "x.npy: 'image' is f32[3,3,1,1,5]; 2 batches of the program are f32[2,3,1,1,5], or f32[3,1,1,5] for "
-        "one "
-        "that is used every time");
+        "x.npy: 'image' is f32[3,3,1,1,5]; for 2 batches the program takes f32[2,3,1,1,5], or f32[3,1,1,5] "
+        "to use one batch every time");
   CHECK(refusal(images({3, 1, 1, 5}), labels({2})) ==
-        "y.npy: 'label' is i64[2]; 2 batches of the program are i64[2,3], or i64[3] for one that is used "
+        "y.npy: 'label' is i64[2]; for 2 batches the program takes i64[2,3], or i64[3] to use one batch "
         "every time");
   GivenTensor wrong = labels({3});
   wrong.tensor.as<std::int64_t>()[1] = 4;
   CHECK(refusal(images({3, 1, 1, 5}), wrong) ==
-        "y.npy: the label 4 is none of the model's, which are 0 to 3");
+        "y.npy: the label 4 is not one of the model's, which are 0 to 3");
   wrong.tensor.as<std::int64_t>()[1] = -1;
   CHECK(refusal(images({3, 1, 1, 5}), wrong) ==
-        "y.npy: the label -1 is none of the model's, which are 0 to 3");
+        "y.npy: the label -1 is not one of the model's, which are 0 to 3");
 
   const ir::Function& step = session.module.function("step");
   CHECK(test::message_of<UserError>([&] {
           check_batch(session.module, step, "image", images({3, 1, 5, 1}));
-        }) == "x.npy: 'image' is f32[3,1,5,1]; the program takes f32[3,1,1,5]");
+        }) == "x.npy: 'image' is f32[3,1,5,1], but the program takes f32[3,1,1,5]");
   const GivenTensor doubles{HostTensor({DType::f64, {3, 1, 1, 5}}), "x.npy"};
   CHECK(test::message_of<UserError>([&] { check_batch(session.module, step, "image", doubles); }) ==
-        "x.npy: 'image' is f64[3,1,1,5]; the program takes f32[3,1,1,5]; convert it to f32");
+        "x.npy: 'image' is f64[3,1,1,5], but the program takes f32[3,1,1,5]; convert it to f32");
   CHECK(test::message_of<UserError>([] { batch_extent(labels({3}), 4, false); }) ==
         "y.npy: i64[3] has the wrong rank: one batch has 4 axes");
   CHECK(batch_extent(images({7, 3, 1, 1, 5}), 4, true) == 3);

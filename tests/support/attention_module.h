@@ -1,5 +1,5 @@
-// Attention and its gradient as a module: heads that are windows of one projection, as in a transformer,
-// where there are as many queries as keys.
+// Attention and its gradient as a module. If there are as many queries as keys, the heads are windows of one
+// projection, as in a transformer.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Arguments whose every element bf16 holds, so that rounding them changes nothing.
+// Arguments whose elements are all exact in bf16, so that rounding them changes nothing.
 #pragma once
 
 #include <random>
@@ -9,7 +9,7 @@
 
 namespace rewire::testing {
 
-/// One tensor an argument, standard normal, rounded to bf16.
+/// Returns one tensor per argument, standard normal, rounded to bf16.
 inline std::vector<ir::Tensor> bf16_arguments(const ir::Function& function, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal;

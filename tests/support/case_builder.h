@@ -1,5 +1,4 @@
-// What the generators of op cases are written with: random shapes and tensors, and the function under
-// construction.
+// Tools for the generators of op cases: random shapes and tensors, and the function under construction.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +26,11 @@ class CaseBuilder {
   }
   std::int64_t extent(std::int64_t largest);
   ir::Shape shape(int min_rank, int max_rank, std::int64_t max_elements = 1500);
-  /// An axis of a tensor of that rank, sometimes counted from the end.
+  /// Returns an axis of a tensor of that rank, sometimes counted from the end.
   std::int64_t axis(std::size_t rank);
-  /// 0, 1, …, count - 1 in random order.
+  /// Returns 0, 1, …, count - 1 in random order.
   ir::Ints permutation(std::size_t count);
-  /// f32 mostly, else one of the others.
+  /// Returns f32 mostly, else one of the others.
   ir::DType dtype(std::initializer_list<ir::DType> others) {
     return chance(0.75) ? ir::DType::f32 : pick(others);
   }
@@ -41,14 +40,14 @@ class CaseBuilder {
   ir::Tensor tensor(ir::Shape shape, double low = -2, double high = 2) {
     return tensor(ir::TensorType{ir::DType::f32, std::move(shape)}, low, high);
   }
-  /// Magnitudes in [low, high], either sign.
+  /// Magnitudes in [low, high], of either sign.
   ir::Tensor away_from_zero(ir::Shape shape, double low = 0.1, double high = 2);
-  /// No two values closer than 1/128.
+  /// No two values are closer than 1/128.
   ir::Tensor distinct(ir::Shape shape);
   ir::Tensor scalar(ir::DType dtype, double value) { return ir::Tensor({dtype, {}}, {value}); }
   std::string stream();
 
-  /// The next argument of the function. Only float inputs can be differentiable.
+  /// Adds the next argument of the function. Only float inputs can be differentiable.
   ir::Value input(ir::Tensor tensor, bool differentiable = true);
   /// Applies the op and names its results r0, r1, ….
   void apply(ir::Opcode code, std::initializer_list<ir::Value> operands, ir::Attributes attributes = {},

@@ -1,4 +1,4 @@
-// Holds an engine's cast to what it means (cast_edges.h), value by value.
+// Compares an engine's cast with its definition (cast_edges.h), value by value.
 #pragma once
 
 #include <cmath>
@@ -20,7 +20,7 @@ inline std::int64_t integer_at(const runtime::HostTensor& tensor, std::size_t i)
   }
 }
 
-/// Integers to the last; floats as one rounding of the value, any NaN for a NaN.
+/// Integers must be exact; floats must be one rounding of the value, any NaN for a NaN.
 inline void check_cast(const CastEdges& edges, const runtime::HostTensor& actual) {
   for (std::size_t i = 0; i < edges.input.data.size(); ++i) {
     const double value = edges.input.data[i];

@@ -1,6 +1,6 @@
-// A cast from each dtype to each other at the edges of both: zeros, halves, the ends of every integer's range
-// and the numbers beside them, what overflows, infinities, NaN. Each value is one of its dtype, and an i64's
-// is a double.
+// Casts from each dtype to each other at the edges of both: zeros, halves, the ends of every integer's range
+// and the numbers beside them, overflows, infinities, NaN. Each value is exact in its dtype, and an i64's is
+// a double.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct CastEdges {
 
 std::vector<CastEdges> cast_edges();
 
-/// What a cast makes an integer or truth value of, written down without the evaluator's help.
+/// Returns the integer or truth value that a cast gives, written without the evaluator's help.
 std::int64_t integer_cast_of(double value, ir::DType to);
 
 }  // namespace rewire::testing

@@ -1,4 +1,4 @@
-// Catch2 in both of Debian's versions: 2 (Debian 12) and 3 (Debian 13). Tests include this and nothing else
+// Includes Catch2 in both of Debian's versions: 2 (Debian 12) and 3 (Debian 13). Tests include no other file
 // of Catch2.
 #pragma once
 

@@ -8,7 +8,7 @@
 
 namespace rewire::testing {
 
-/// f32, standard normal.
+/// Returns f32, standard normal.
 inline runtime::HostTensor noise(const ir::Shape& shape, std::uint64_t seed, const char* name = "noise") {
   const ir::PhiloxStream stream{seed, 0, ir::stream_hash(name)};
   runtime::HostTensor tensor({ir::DType::f32, shape});
@@ -17,7 +17,7 @@ inline runtime::HostTensor noise(const ir::Shape& shape, std::uint64_t seed, con
   return tensor;
 }
 
-/// "image" [batch, 3, size, size] and "label" [batch] of ten classes.
+/// Returns "image" [batch, 3, size, size] and "label" [batch] of ten classes.
 inline runtime::TensorMap random_batch(std::int64_t batch, std::int64_t size, std::uint64_t seed) {
   const ir::PhiloxStream stream{seed, 0, ir::stream_hash("batch")};
   runtime::HostTensor label({ir::DType::i64, {batch}});

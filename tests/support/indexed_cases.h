@@ -1,6 +1,6 @@
-// Rows by index: gather, scatter_add and sort over odd sizes, several axes, one list of indices and a list
-// for each place, with ties, repeated and outside indices, NaN and infinities; and a step as a masked
-// autoencoder's.
+// Cases of gather, scatter_add and sort over odd sizes and several axes, with one list of indices or a list
+// for each place. They have ties, repeated and outside indices, NaN and infinities. One case is a step of a
+// masked autoencoder.
 #pragma once
 
 #include <string>
@@ -11,8 +11,9 @@
 
 namespace rewire::testing {
 
-/// Function "main" of the inputs, in order. Sums are of few multiples of 1/8, exact in f32: a backend's
-/// results are the evaluator's, but of a case with a tolerance, relative to each result's largest magnitude.
+/// Function "main" of the inputs, in order. Sums are of few multiples of 1/8, exact in f32, so a backend's
+/// results equal the evaluator's. A case with a tolerance is compared relative to each result's largest
+/// magnitude.
 struct IndexedCase {
   std::string name;
   ir::Module module;
@@ -22,7 +23,7 @@ struct IndexedCase {
 
 std::vector<IndexedCase> indexed_cases();
 
-/// What differs from the evaluator's results, by name; empty: nothing.
+/// Returns the differences from the evaluator's results, by name; "" if there are none.
 std::string indexed_difference(const IndexedCase& indexed, const std::vector<ir::Tensor>& results);
 
 }  // namespace rewire::testing

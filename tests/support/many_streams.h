@@ -1,4 +1,4 @@
-// A row kernel of more arrays than the registers of a warp's threads hold: a join of many streams.
+// A row kernel with more arrays than a warp's threads have registers for: a join of many streams.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace rewire::test {
 
 /// y_i = x_i + a_i[row] sum(x_i x_0), for `streams` streams of rows, every other one in bf16. `parts` > 0: a
-/// block walks a part's rows, and leaves the sum of each column of x_0.
+/// block walks a part's rows, and writes the sum of each column of x_0.
 inline codegen::tile::Kernel many_streams(std::int64_t rows, std::int64_t lanes, int streams,
                                           std::int64_t parts = 0) {
   TileBuilder t("many_streams");

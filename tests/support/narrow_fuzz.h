@@ -1,4 +1,4 @@
-// The fuzzers' programs in mixed precision: what a backend may differ by is measured on the evaluator.
+// The fuzzers' programs in mixed precision. The error allowed for a backend is measured on the evaluator.
 #pragma once
 
 #include <optional>
@@ -15,12 +15,12 @@ struct NarrowCase {
   double allowed = 0;  // of scaled_error, for each result
 };
 
-/// Nothing where the comparison has no meaning: no product; an op that jumps (compare, floor, argmax, sort, a
-/// cast to an integer), where a rounding anywhere gives another number altogether; or results that rounding
-/// alone moves by more than a tenth.
+/// Returns nothing if a comparison has no meaning: there is no product; an op jumps (compare, floor, argmax,
+/// sort, max, a cast to an integer), so that a rounding anywhere gives an unrelated number; or rounding
+/// alone moves results by more than a tenth.
 std::optional<NarrowCase> narrow_case(const FuzzCase& fuzz);
 
-/// What differs by more than the case allows; empty if nothing does.
+/// Returns what differs by more than the case allows; "" if nothing does.
 std::string narrow_difference(const FuzzCase& fuzz, const NarrowCase& narrow,
                               const std::vector<ir::Tensor>& actual);
 

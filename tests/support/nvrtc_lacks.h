@@ -1,4 +1,4 @@
-// Whether NVRTC is there, and new enough.
+// Checks that NVRTC is there, and new enough.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace rewire::test {
 
-/// Why nothing can be compiled for an architecture, in one line; nullopt: it can.
+/// Returns in one line why no code can be compiled for an architecture; nullopt if it can.
 inline std::optional<std::string> nvrtc_lacks(int arch) {
   try {
     codegen::cuda::try_compile("", arch);

@@ -1,6 +1,7 @@
 #pragma once
 
-// Read once for all tests (tests/CMakeLists.txt): of other projects what most tests take, nothing of this one, which changes.
+// Compiled once for all tests (tests/CMakeLists.txt): headers of other projects that most tests use; this
+// project's own change too often.
 #include <algorithm>
 #include <array>
 #include <chrono>

@@ -1,5 +1,6 @@
-// What the differential fuzzers of all backends do alike: cases from seeds, what the evaluator says of them,
-// and the report. `NAME FIRST COUNT` runs a range of seeds, `NAME FIRST COUNT sliced` a slice of it (slice.h); every odd program is a loss with its gradients.
+// Common parts of all backends' differential fuzzers: cases from seeds, the evaluator's results, and the
+// report. `NAME FIRST COUNT` runs a range of seeds, `NAME FIRST COUNT sliced` a slice of it (slice.h); every
+// odd program is a loss with its gradients.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,8 @@
 
 namespace rewire::testing {
 
-// f32 arithmetic over programs of up to two hundred ops; ill-conditioned ones are given what rounding alone
-// does to them.
+// For f32 arithmetic in programs of up to two hundred ops; an ill-conditioned program is allowed the effect
+// of rounding alone.
 inline constexpr double kFuzzTolerance = 2e-5;
 
 struct FuzzCase {
@@ -19,7 +20,7 @@ struct FuzzCase {
   RandomProgram program;
   std::vector<ir::Tensor> expected;
   ir::EvalState final_state;
-  /// Rounding the intermediate values alone moves the result further than the tolerance: a comparison has no
+  /// Rounding the intermediate values alone moves the result beyond the tolerance, so a comparison has no
   /// meaning.
   bool ill_conditioned = false;
 };
@@ -36,7 +37,7 @@ class FuzzReport {
   explicit FuzzReport(FuzzRange range) : range_(range) {}
   void skip() { ++skipped_; }
   void fail(std::uint64_t seed, const std::string& fault);
-  /// Prints the sum and returns the exit code: 1 after a failure, or if much was skipped.
+  /// Prints the sum and returns the exit code: 1 after a failure, or if many cases were skipped.
   int finish() const;
 
  private:

@@ -1,5 +1,5 @@
-// A random program under construction: the pool of values that steps draw operands from, and what is known of
-// each. The steps stand in program_{arithmetic,shapes,layers}.cpp, the rest in random_program.cpp.
+// A random program under construction: the pool of values that steps draw operands from, with the known
+// facts of each. The steps are in program_{arithmetic,shapes,layers}.cpp, the rest in random_program.cpp.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace rewire::testing {
 /// A float value of the program.
 struct Node {
   ir::Value value;
-  double bound = 2;    // magnitudes stay below this, for all that is likely
-  bool exact = false;  // an f32 backend holds the very same numbers
+  double bound = 2;    // magnitudes very likely stay below this
+  bool exact = false;  // an f32 backend holds exactly these numbers
 };
 
 class ProgramWriter {
@@ -31,25 +31,26 @@ class ProgramWriter {
   const ir::Shape& shape(const Node& node) const { return build.shape(node.value); }
   std::int64_t elements(const Node& node) const { return build.type(node.value).elements(); }
 
-  /// A pool value, the newest preferred; or a new input if none has a rank in [min_rank, max_rank].
+  /// Returns a pool value, preferring the newest; a new input if none has a rank in [min_rank, max_rank].
   Node pick(int min_rank = 0, int max_rank = 5);
-  /// A value that is exact in f32.
+  /// Returns a value that is exact in f32.
   Node pick_exact(int min_rank = 1);
-  /// A value that broadcasts against `node`: of its shape, with some extents 1, or of a smaller rank.
+  /// Returns a value that broadcasts against `node`: of its shape, with some extents 1, or of a smaller
+  /// rank.
   Node partner(const Node& node);
   Node input(ir::Shape shape, double low = -2, double high = 2);
-  /// A parameter of the module, read.
+  /// Adds a parameter of the module and reads it.
   Node parameter(ir::Shape shape, double low = -1, double high = 1);
-  /// The node scaled by a constant so that its bound is at most `limit`.
+  /// Returns the node scaled by a constant so that its bound is at most `limit`.
   Node tame(const Node& node, double limit);
-  /// True if ops with a kink may look at the node: the gradient there is the same on every backend.
+  /// Returns true if ops with a kink may read the node: the gradient there is the same on every backend.
   bool may_bend(const Node& node) const { return !gradients || node.exact; }
 
   void add(ir::Value value, double bound, bool exact = false) { pool_.push_back({value, bound, exact}); }
 
   ir::Value seed();
   ir::Value step();
-  /// i1[]: is_training, a constant or an argument.
+  /// Returns an i1[]: is_training, a constant or an argument.
   ir::Value training();
   std::string stream();
 
@@ -66,7 +67,7 @@ class ProgramWriter {
   int streams_ = 0;
 };
 
-/// One kind of step, with how often it is drawn.
+/// A kind of step, and how often it is drawn.
 struct ProgramStep {
   void (*write)(ProgramWriter&);
   int weight;
@@ -75,10 +76,10 @@ std::span<const ProgramStep> arithmetic_steps();
 std::span<const ProgramStep> shape_steps();
 std::span<const ProgramStep> layer_steps();
 
-/// Steps make no tensor larger than this.
+/// The largest tensor that a step makes.
 inline constexpr std::int64_t kMaxProgramElements = 4000;
 
-/// An argument of `count` integers in [0, extent).
+/// Adds an argument of `count` integers in [0, extent).
 ir::Value random_indices(ProgramWriter& w, std::int64_t extent, const ir::Shape& shape);
 
 }  // namespace rewire::testing

@@ -1,6 +1,6 @@
 // Random tile kernels from a seed, for differential tests: any mix of axes, accesses, reductions, dots,
-// carried values and stores that the verifier accepts. Only continuous functions of the inputs, and
-// magnitudes stay near 1, so that rounding stays small.
+// carried values and stores that the verifier accepts. They are continuous functions of the inputs with
+// magnitudes near 1, so that rounding stays small.
 #pragma once
 
 #include <cstdint>

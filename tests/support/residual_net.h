@@ -1,4 +1,4 @@
-// Small modules with residual joins, for tests that rewrite them: no model of the zoo is needed.
+// Small modules with residual joins, so that tests of rewrites need no model of the zoo.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@ struct ResidualNet {
   std::int64_t decoder_depth = 0;  // decoder blocks after them, each an mlp join
 };
 
-/// forward(image: f32[batch, tokens, dim]) -> (logits of the same type). Each branch is LN(x) W^T + b with
-/// weights blocks.B.norm1.weight (role norm), blocks.B.attn.proj.weight (proj), blocks.B.mlp.fc2.weight
-/// (fc2), … The decoder's are decoder_blocks.B.*
+/// Returns forward(image: f32[batch, tokens, dim]) -> (logits of the same type). Each branch is LN(x) W^T +
+/// b with weights blocks.B.norm1.weight (role norm), blocks.B.attn.proj.weight (proj),
+/// blocks.B.mlp.fc2.weight (fc2), … The decoder's are decoder_blocks.B.*
 ir::Module residual_net(const ResidualNet& net);
 
 struct JoinAxes {
   std::int64_t batch = 0, token = 1, channel = 2;
 };
 
-/// forward(x, f) -> (y): one mlp join of block 0 whose stream, branch and input are x, f and x themselves.
+/// Returns forward(x, f) -> (y): one mlp join of block 0 with stream x, branch f and branch input x.
 ir::Module single_join(const ir::TensorType& type, JoinAxes axes = {});
 
 }  // namespace rewire::test

@@ -1,5 +1,5 @@
-// Structural equality of modules: everything but value ids, which are compared in order of definition, and
-// source lines. Doubles are compared bit for bit.
+// Structural equality of modules: everything except source lines, and with value ids compared in order of
+// definition. Doubles are compared bit for bit.
 #pragma once
 
 #include "ir/module.h"

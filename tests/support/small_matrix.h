@@ -1,4 +1,4 @@
-// A matrix that is normalised along rows and columns in turn, and the gradient through all of it: chains of
+// A matrix that is normalised along rows and columns in turn, and the gradient through all steps: chains of
 // reductions over both axes, for the fuser and the printers.
 #pragma once
 
@@ -21,8 +21,8 @@ struct SmallMatrix {
   bool gradient = true;
 };
 
-/// Function "main" of x and g, both [rows, columns]: y = exp(x), in every step divided by the sums of its
-/// rows and then by those of its columns; dx, the gradient of the sum of y g.
+/// Returns function "main" of x and g, both [rows, columns]. y = exp(x), in every step divided by its row
+/// sums and then by its column sums; dx, the gradient of the sum of y g.
 inline ir::Module small_matrix(const SmallMatrix& s) {
   ir::Module module;
   module.name = "small_matrix";
@@ -53,7 +53,7 @@ inline std::vector<ir::Tensor> small_matrix_inputs(const SmallMatrix& s) {
   return inputs;
 }
 
-/// Odd and even, up to 16, and rows that are not columns.
+/// Returns odd and even sizes, up to 16, and matrices that are not square.
 inline std::vector<SmallMatrix> small_matrices() {
   std::vector<SmallMatrix> sizes = {{4, 4, 20}, {3, 5, 20}};
   for (std::int64_t n = 1; n <= 16; ++n) {

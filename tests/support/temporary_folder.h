@@ -1,4 +1,4 @@
-// A fresh empty folder that vanishes with its owner.
+// A new empty folder that is removed with its owner.
 #pragma once
 
 #include <cstdlib>
@@ -23,9 +23,9 @@ class TemporaryFolder {
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  /// The path of a file in it.
+  /// Returns the path of a file in it.
   std::string file(const std::string& name) const { return (path_ / name).string(); }
-  /// How many entries it holds: a failed write must leave nothing behind.
+  /// The number of its entries: a failed write must leave none.
   std::size_t entries() const {
     return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(path_), {}));
   }

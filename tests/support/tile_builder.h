@@ -42,7 +42,7 @@ class TileBuilder {
   void body() { section_ = &kernel_.body; }
   void epilogue() { section_ = &kernel_.epilogue; }
 
-  /// The lanes of a load are those with a stride, and `more`.
+  /// A load's lanes are the axes with a stride, and `more`.
   Value load(std::int32_t argument, const Strides& strides, std::int64_t offset = 0,
              ir::DType dtype = ir::DType::f32, const std::vector<Axis>& more = {});
   Value gather(std::int32_t argument, const Strides& strides, Value index, std::int64_t index_stride,
@@ -64,12 +64,12 @@ class TileBuilder {
   Value dot(Value a, Value b, Axis contract);
   Value random(bool normal, Value seed, Value step, std::uint64_t stream, const Strides& element,
                std::int64_t offset = 0, ir::DType dtype = ir::DType::f32);
-  /// Carries `initial` over the rows: returns its name inside the body. Close with carry_next.
+  /// Carries `initial` over the rows and returns its value inside the body. Close with carry_next.
   Value carry(Value initial);
-  /// Yields `next` for a carried entry and returns its name in the epilogue.
+  /// Yields `next` for a carried entry and returns its value in the epilogue.
   Value carry_next(Value entry, Value next);
 
-  /// Verified.
+  /// Returns the verified kernel.
   codegen::tile::Kernel finish() const;
   codegen::tile::Kernel& kernel() { return kernel_; }
 

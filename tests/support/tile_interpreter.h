@@ -1,5 +1,5 @@
-// The oracle of the tile printers: runs a kernel node by node in double precision, one instance and one row
-// after the other.
+// The reference for tests of the tile printers: runs a kernel node by node in double precision, one instance
+// and one row after the other.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@ namespace rewire::test {
 /// written.
 using TileMemory = std::vector<double>;
 
-/// Runs every instance. InternalError if an access leaves its argument's memory.
+/// Runs every instance. Throws InternalError if an access leaves its argument's memory.
 void interpret(const codegen::tile::Kernel& kernel, std::vector<TileMemory>& arguments);
 
 }  // namespace rewire::test

@@ -190,7 +190,7 @@ TEST_CASE("Run folders are told from others, with their checkpoints; those in ru
   write(folder.file("other/x"), "");
   CHECK(words_at({"train", "--resume", base}) == Words{base + "other/", base + "runs/"});
   CHECK(words_at({"train", "--resume", base + "runs/"}) == Words{run, base + "runs/two"});
-  CHECK(doc_of({"eval", base + "runs/"}, run) == "a run that can go on");
+  CHECK(doc_of({"eval", base + "runs/"}, run) == "a run that can be resumed");
   CHECK(doc_of({"eval", base + "runs/"}, base + "runs/two") == "a complete run");
   CHECK(words_at({"report", run, base + "runs/t"}) == Words{base + "runs/two"});
   CHECK(offers({"train", "--resume", run, "--set", "optimizer."}, "optimizer.momentum="));

@@ -62,7 +62,7 @@ std::vector<std::string> command_lines(const std::string& page) {
 std::vector<fs::path> pages() {
   std::vector<fs::path> files = {fs::path(REWIRE_SOURCE_DIR) / "README.md"};
   for (const char* folder : {"docs", "bench", "examples"}) {
-    for (const auto& entry : fs::directory_iterator(fs::path(REWIRE_SOURCE_DIR) / folder)) {
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(REWIRE_SOURCE_DIR) / folder)) {
       if (entry.path().extension() == ".md") files.push_back(entry.path());
     }
   }

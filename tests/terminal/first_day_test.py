@@ -85,9 +85,9 @@ class FirstDay(unittest.TestCase):
         self.assertEqual(outputs["own"], outputs["checkpoint"])
         self.assertNotEqual(outputs["own"], outputs["ema"])
         to = ["--input", images, "--output", self.folder / "none.npy"]
-        self.answers("vit_tiny_28 is no run folder: say which weights with --weights FILE", "run", "vit_tiny_28", *to)
-        self.answers("--ema chooses among the weights of a run, and vit_tiny_28 is none", "run", "vit_tiny_28", "--ema", *to)
-        self.answers("--checkpoint chooses among the weights of the run: drop it, or --weights w", "run", self.run_folder,
+        self.answers("vit_tiny_28 is not a run's folder: give its weights with --weights FILE", "run", "vit_tiny_28", *to)
+        self.answers("--ema chooses among the weights of a run, but vit_tiny_28 is not a run", "run", "vit_tiny_28", "--ema", *to)
+        self.answers("--checkpoint chooses among the weights of the run: remove it, or --weights w", "run", self.run_folder,
                      "--checkpoint", "best", "--weights", "w", *to)
 
     def test_options_that_are_keys_lead_to_them(self):
@@ -121,7 +121,7 @@ class FirstDay(unittest.TestCase):
         for setting, limit in (("train.epochs=1", "train.epochs=1"), ("train.max_steps=4", "train.max_steps=4")):
             done = rewire("train", "--resume", run, "--set", setting)
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertIn(f"rewire: info: {run} is complete after step 4: to go on, --set more than {limit}\n", done.stderr)
+            self.assertIn(f"rewire: info: {run} is complete after step 4: to continue, --set more than {limit}\n", done.stderr)
         self.assertNotIn("is complete", rewire("train", "--resume", run, "--set", "train.max_steps=0", "--set",
                                                "train.epochs=2").stderr)
 

@@ -10,9 +10,9 @@
 
 #include "cli/exit_codes.h"
 #include "cli/help.h"
-#include "cli/key_docs.h"
 #include "ir/error.h"
 #include "runtime/exec/make_engine.h"
+#include "runtime/recipe/key_info.h"
 #include "runtime/recipe/keys.h"
 #include "tests/support/catch.h"
 
@@ -82,13 +82,13 @@ TEST_CASE("The topic on recipes has every key, and each key a page that says wha
     CHECK(own->starts_with(key.path() + ": "));
     ++count;
   }
-  for (const KeyDoc& key : key_docs({})) {
+  for (const runtime::KeyInfo& key : runtime::key_infos({})) {
     CAPTURE(key.path);
     CHECK_FALSE(key.doc.empty());
     CHECK(key.doc.find_first_of("`\n") == std::string::npos);
     CHECK(key.doc.find("](") == std::string::npos);
   }
-  CHECK(key_docs({}).size() == count);
+  CHECK(runtime::key_infos({}).size() == count);
   CHECK_THAT(*key_page("train"), REWIRE_CATCH_CONTAINS("train.batch"));
   CHECK_THAT(*key_page("train.batch"), REWIRE_CATCH_CONTAINS("int, 1 to "));
   CHECK_FALSE(key_page("train.bach").has_value());
@@ -99,16 +99,21 @@ TEST_CASE("The topic on recipes has every key, and each key a page that says wha
 TEST_CASE("Defaults and choices of keys are those of the recipe that is asked of") {
   runtime::Recipe recipe;
   recipe.optimizer.name = "sgd";
-  const auto find = [](const std::vector<KeyDoc>& keys, const std::string& path) {
-    return *std::ranges::find(keys, path, &KeyDoc::path);
+  const auto find = [](const std::vector<runtime::KeyInfo>& keys, const std::string& path) {
+    return *std::ranges::find(keys, path, &runtime::KeyInfo::path);
   };
-  const std::vector<KeyDoc> keys = key_docs(recipe);
+  const std::vector<runtime::KeyInfo> keys = runtime::key_infos(recipe);
   CHECK(find(keys, "optimizer.name").default_value == "sgd");
   CHECK(find(keys, "optimizer.momentum").has_effect);
   CHECK_FALSE(find(keys, "optimizer.beta2").has_effect);
-  CHECK(find(key_docs({}), "optimizer.beta2").has_effect);
-  CHECK(find(keys, "train.dtype").values == std::vector<std::string>{"f32", "bf16"});
-  CHECK(find(keys, "train.tf32").values == std::vector<std::string>{"true", "false"});
+  CHECK(find(runtime::key_infos({}), "optimizer.beta2").has_effect);
+  const auto names = [&](const std::string& path) {
+    std::vector<std::string> found;
+    for (const ir::NamedDoc& value : find(keys, path).values) found.push_back(value.name);
+    return found;
+  };
+  CHECK(names("train.dtype") == std::vector<std::string>{"f32", "bf16"});
+  CHECK(names("train.tf32") == std::vector<std::string>{"true", "false"});
 }
 
 TEST_CASE("The topic on devices names every engine, that on exit codes every code") {

@@ -414,10 +414,10 @@ std::string detect_format(const std::string& path) {
     user_error("{}: {}", visible(path), error.message());
   }
   if (found.empty()) {
-    user_error("{}: no data of a known format is seen there: say which of {} it is with --format",
-               visible(path), fmt::join(ir::row_names(sources()), "|"));
+    user_error("{}: cannot tell the format of the data there: give one of {} with --format", visible(path),
+               fmt::join(ir::row_names(sources()), "|"));
   }
-  user_error("{}: it may be {}: say which with --format", visible(path), fmt::join(found, " or "));
+  user_error("{}: it may be {}: choose one with --format", visible(path), fmt::join(found, " or "));
 }
 
 DataInfo examine_data(const ir::Selection& selection, const DataInfoOptions& options) {
@@ -455,7 +455,7 @@ ClassSheet draw_classes(const ir::Selection& selection) {
   if (opened == nullptr) throw UserError(problem);
   const std::unique_ptr<ImageSource> source = images_of(opened);
   if (source == nullptr)
-    user_error("{}: its samples are no images, of which a sheet could be drawn", opened->name());
+    user_error("{}: its samples are not images, so no sheet can be drawn", opened->name());
   sheet.rows = choose_rows(*source);
   const std::int64_t channels = source->shape()[0];
   SheetLayout layout;

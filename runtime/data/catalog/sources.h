@@ -1,4 +1,4 @@
-// The sources by name: what data.format selects.
+// The sources by name, as data.format selects them.
 #pragma once
 
 #include <memory>
@@ -10,16 +10,16 @@
 namespace rewire::runtime {
 
 std::span<const SourceRow* const> sources();
-/// For a source that is no resident, as tests have; the row must outlive the process.
+/// Adds a source that is not a resident, for tests. The row must outlive the process.
 void add_source(const SourceRow& row);
 
-/// UserError naming the key: an unknown format, a value out of range; or an image and its label, for which the
-/// model has no class.
+/// Makes a source. Throws UserError naming the key (unknown format, value out of range), or the image and
+/// its label if the model has no class for it.
 std::unique_ptr<Source> make_source(const ir::Selection& selection, const SourceContext& context);
-/// The same of images. UserError where the format has none.
+/// Makes a source of images. Throws UserError also if the format has none.
 std::unique_ptr<ImageSource> make_image_source(const ir::Selection& selection, const ImageContext& context);
 
-/// Takes a source that is one of images; null, and nothing is taken, where it is not.
+/// Takes `source` if it is a source of images; else returns null and takes nothing.
 std::unique_ptr<ImageSource> images_of(std::unique_ptr<Source>& source);
 
 }  // namespace rewire::runtime

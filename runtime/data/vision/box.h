@@ -11,7 +11,7 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-/// Which part of an image of that height and width is going to be looked at; null: all of it.
+/// Returns the part of an image of that height and width that will be read; null: all of it.
 using BoxFunction = std::function<Box(std::int64_t height, std::int64_t width)>;
 
 }  // namespace rewire::runtime

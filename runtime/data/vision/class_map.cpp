@@ -39,13 +39,13 @@ std::unique_ptr<ImageSource> map_classes(std::unique_ptr<ImageSource> source,
   for (const std::string& name : named) {
     const auto found = std::ranges::find(classes, name);
     if (found == classes.end()) {
-      user_error("{}: its class '{}' is none of the {} that the weights tell apart{}", source->name(), name,
+      user_error("{}: its class '{}' is not one of the {} classes of the weights{}", source->name(), name,
                  classes.size(), did_you_mean(name, classes));
     }
     labels.push_back(found - classes.begin());
   }
   write_log(LogLevel::info,
-            fmt::format("{}: its {} classes are labelled by the names of the {} that the weights tell apart",
+            fmt::format("{}: its {} classes get their labels by name from the {} classes of the weights",
                         source->name(), named.size(), classes.size()));
   return std::make_unique<Relabelled>(std::move(source), std::move(labels), classes);
 }

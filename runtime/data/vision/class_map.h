@@ -1,4 +1,4 @@
-// A set of labelled samples whose classes are told apart by the names that a network learnt.
+// Labels samples by the class names that a network learnt.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,9 @@
 
 namespace rewire::runtime {
 
-/// The same samples, labelled by `classes`, the names by label as they are shown. A source that names no classes, or the same ones, is
-/// returned as it is. It may lack classes; the log then has a line. UserError on one that is not among them.
+/// Labels the samples by `classes`, the names by label as they are shown, and logs a line. The source may
+/// lack classes. If it names none, or the same ones, it is returned unchanged. Throws UserError on a class
+/// not among `classes`.
 std::unique_ptr<ImageSource> map_classes(std::unique_ptr<ImageSource> source,
                                          const std::vector<std::string>& classes);
 

@@ -1,4 +1,4 @@
-// A grid of images on grey, to be looked at.
+// A grid of images on grey, for people to look at.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,19 @@ namespace rewire::runtime {
 struct SheetLayout {
   std::int64_t rows = 1, columns = 1;
   std::int64_t cell_height = 96, cell_width = 96;
-  std::int64_t channels = 3;  // of the sheet: 1 or 3
+  std::int64_t channels = 3;  // channels of the sheet: 1 or 3
   std::int64_t gap = 4;       // around cells
 };
 
 class ContactSheet {
  public:
-  /// UserError where the sheet would have more pixels than a PNG is read with (kMostImagePixels).
+  /// Throws UserError if the sheet would exceed the pixels that a PNG is read with (kMostImagePixels).
   explicit ContactSheet(const SheetLayout& layout);
 
-  /// Into the middle of a cell, in its own proportions: an image that fits is enlarged by the largest whole factor
-  /// that does, each pixel a square; a larger one is scaled down. `pixels` are u8 [channels, height, width]: of other
-  /// than 3 channels, the first three are shown, or the first alone as grey. On a sheet of one channel, the luma.
+  /// Puts an image into the middle of a cell in its own proportions. One that fits is enlarged by the
+  /// largest whole factor, each pixel a square; a larger one is scaled down. `pixels` are u8 [channels,
+  /// height, width]. Of other than 3 channels, the first three are shown, or the first as grey; a sheet of
+  /// one channel shows the luma.
   void put(std::int64_t row, std::int64_t column, std::span<const std::uint8_t> pixels, std::int64_t channels,
            std::int64_t height, std::int64_t width);
 

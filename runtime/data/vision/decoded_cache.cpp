@@ -56,10 +56,11 @@ class CacheFile {
     if (!file || ::fstat(file.get(), &status) != 0)
       user_error("cannot read {}: {}", visible(path), std::generic_category().message(errno));
     if (!S_ISREG(status.st_mode))
-      user_error("{}: it is no file, where decoded images are kept: take it away", visible(path));
+      user_error("{}: it is not a regular file, but decoded images are stored there: remove it",
+                 visible(path));
     if (status.st_uid != ::geteuid() && status.st_uid != 0) {
-      user_error("{}: it belongs to user {}, whose images may be others: set another data.cache",
-                 visible(path), status.st_uid);
+      user_error("{}: it belongs to user {}, so its images may differ: set another data.cache", visible(path),
+                 status.st_uid);
     }
     return std::unique_ptr<CacheFile>(new CacheFile(path, std::move(file), status));
   }
@@ -91,8 +92,8 @@ class CacheFile {
       : path_(std::move(path)), file_(std::move(file)), status_(status) {}
 
   [[noreturn]] void fail_changed() const {
-    throw DataError(fmt::format("{}: the decoded images have changed since they were opened: start again",
-                                visible(path_)));
+    throw DataError(fmt::format(
+        "{}: the decoded images have changed since they were opened: run the command again", visible(path_)));
   }
 
   std::string path_;
@@ -233,7 +234,7 @@ void write_cache(const ImageSource& source, const std::string& path, const Cache
 std::unique_ptr<ImageSource> cache_decoded(std::unique_ptr<ImageSource> source, const CacheOptions& options) {
   const std::string fingerprint = source->fingerprint();
   if (fingerprint.empty())
-    user_error("{}: its pixels are in memory already: drop data.cache", source->name());
+    user_error("{}: its pixels are already in memory: remove data.cache", source->name());
   const std::string path = (std::filesystem::path(options.folder) / (fingerprint + ".images")).string();
   for (const bool is_first : {true, false}) {
     std::unique_ptr<const CacheFile> file = CacheFile::open(path);
@@ -246,11 +247,11 @@ std::unique_ptr<ImageSource> cache_decoded(std::unique_ptr<ImageSource> source, 
     make_folder(options.folder);
     write_log(
         was_there ? LogLevel::warning : LogLevel::info,
-        fmt::format("{}decoding {} images of {} into {}", was_there ? "a damaged cache is made anew: " : "",
+        fmt::format("{}decoding {} images of {} into {}", was_there ? "replacing a damaged cache: " : "",
                     source->count(), source->name(), visible(path)));
     write_cache(*source, path, options);
   }
-  user_error("{}: it does not hold what was written to it: is the disk sound?", visible(path));
+  user_error("{}: its content differs from what was written: check the disk", visible(path));
 }
 
 }  // namespace rewire::runtime

@@ -1,4 +1,4 @@
-// What EXIF says of how an image is to be turned before it is looked at.
+// Turns images as their EXIF orientation says.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,12 @@
 
 namespace rewire::runtime {
 
-/// The orientation in the EXIF of a JPEG or PNG file, 1 to 8; 1 where it says none, or nothing valid.
+/// Returns the orientation in the EXIF of a JPEG or PNG file, 1 to 8; 1 if there is none, or none that is
+/// valid.
 int exif_orientation(std::span<const std::byte> file);
 
-/// decode_image() of an image of that orientation, turned as it says: sizes, box and pixels are of the turned image.
+/// Decodes like decode_image(), and turns the image by `orientation`. Sizes, box and pixels refer to the
+/// turned image.
 ImageSize decode_upright(std::span<const std::byte> file, std::string_view name, std::int64_t channels,
                          std::vector<std::uint8_t>& pixels, const BoxFunction& needed, int orientation);
 

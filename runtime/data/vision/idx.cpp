@@ -29,7 +29,8 @@ std::vector<std::int64_t> read_shape(ByteSource& source, const std::string& file
                magic[1], magic[2], magic[3]);
   }
   if (magic[2] != kUnsignedByte) {
-    user_error("{}: IDX elements of type 0x{:02x}; only bytes (0x08) are read", file_name, magic[2]);
+    user_error("{}: IDX elements have the type 0x{:02x}; only bytes (0x08) are supported", file_name,
+               magic[2]);
   }
   std::vector<std::int64_t> shape;
   for (int axis = 0; axis < magic[3]; ++axis) {
@@ -51,7 +52,7 @@ std::size_t checked_count(const std::vector<std::int64_t>& shape, const ByteSour
     }
   }
   if (count > source.at_most()) {
-    user_error("{}: truncated: the header claims {} elements, and {}{} bytes follow", file_name, count,
+    user_error("{}: truncated: the header claims {} elements, but {}{} bytes follow", file_name, count,
                source.is_gzip() ? "at most " : "", source.at_most());
   }
   return static_cast<std::size_t>(count);
@@ -76,7 +77,7 @@ IdxArray parse_idx(std::span<const std::byte> file, const std::string& file_name
   }
   std::array<std::byte, 1> more{};
   if (source.read(more) != 0) {
-    user_error("{}: bytes follow the {} elements that the header claims", file_name, count);
+    user_error("{}: more bytes follow the {} elements that the header claims", file_name, count);
   }
   return array;
 }

@@ -168,7 +168,7 @@ class JpegReader {
     return true;
   }
   [[noreturn]] void fail() {
-    const std::string what = std::string("no JPEG that can be read: ") + errors_.text;
+    const std::string what = std::string("not a readable JPEG: ") + errors_.text;
     jpeg_destroy_decompress(&info_);  // twice does no harm
     refuse(name_, what);
   }
@@ -282,7 +282,7 @@ class PngReader {
     return true;
   }
   [[noreturn]] void fail() {
-    const std::string what = std::string("no PNG that can be read: ") + errors_.text;
+    const std::string what = std::string("not a readable PNG: ") + errors_.text;
     png_destroy_read_struct(&png_, &info_, nullptr);
     refuse(name_, what);
   }

@@ -1,5 +1,5 @@
-// JPEG and PNG files as pixels, by libjpeg and libpng. Every size is checked before memory is asked for, and
-// whatever the bytes are, the answer is pixels or one line.
+// Reads JPEG and PNG files as pixels, by libjpeg and libpng. Every size is checked before memory is
+// allocated. Whatever the bytes are, the result is pixels or a one-line error.
 #pragma once
 
 #include <cstddef>
@@ -14,32 +14,32 @@
 namespace rewire::runtime {
 
 inline constexpr std::int64_t kMostImagePixels = std::int64_t{1} << 28;
-inline constexpr std::size_t kMostImageBytes = std::size_t{1} << 30;  // of a file
-/// Changes with the pixels that a file gives: a cache of decoded images with another number is not read.
+inline constexpr std::size_t kMostImageBytes = std::size_t{1} << 30;  // largest file
+/// Changes when decoding gives other pixels: a cache of decoded images with another number is not read.
 inline constexpr int kDecoderVersion = 2;
 
 struct ImageSize {
   std::int64_t height = 0, width = 0;
 };
 
-/// With A to Z as small letters: endings of names are compared so.
+/// Returns the text with A to Z in lower case, in which suffixes are compared.
 std::string lower_case(std::string_view text);
-/// Whether a file of that name is taken for an image: .jpg, .jpeg, .jpe, .jfif or .png, in any case.
+/// Returns true if a file of that name is read as an image: .jpg, .jpeg, .jpe, .jfif or .png, in any case.
 bool is_image_name(std::string_view name);
-/// Whether it looks like an image of a format that is not read, as .webp.
+/// Returns true if the name looks like an image of a format that is not read, such as .webp.
 bool is_other_image_name(std::string_view name);
-/// Behind the name's last dot, in small letters; "": there is none. A suffix begins with a letter and has five letters
-/// or digits at most.
+/// Returns a name's suffix, the part after its last dot, in lower case; "" if there is none. A suffix begins
+/// with a letter and has at most five letters or digits.
 std::string suffix_of(std::string_view name);
-/// Whether a file begins as JPEG or PNG files do. Eight bytes are enough.
+/// Returns true if a file begins as JPEG or PNG files do. Eight bytes are enough.
 bool begins_as_image(std::span<const std::byte> file);
 
-/// Writes u8 [channels, height, width], channels 1 or 3, to `pixels`, which it sizes. Colours become grey by
-/// ITU-R 601's luma, grey becomes three equal channels, a palette its colours, 16 bits the nearest 8; what an
-/// alpha channel says is dropped; inks of CMYK and YCCK are taken as Adobe stores
-/// them (255: none), as Pillow takes them, and converted without a profile. Of a JPEG no more is read than the box that
-/// is `needed` takes: pixels outside may be left as they were, and damage behind it is not seen. UserError
-/// beginning with `name`: no image, damaged, truncated, or of more than kMostImagePixels.
+/// Decodes to u8 [channels, height, width], channels 1 or 3, in `pixels`, which it sizes. Colours become
+/// grey by ITU-R 601's luma, grey becomes three equal channels, a palette its colours, 16 bits the nearest
+/// 8; alpha is dropped. Inks of CMYK and YCCK are read as Adobe stores them (255: none), like in Pillow, and
+/// converted without a profile. A JPEG is read only as far as the `needed` box requires: pixels outside may
+/// keep their values, and damage after it is not seen. Throws UserError beginning with `name` if the file is
+/// not an image, damaged, truncated, or above kMostImagePixels.
 ImageSize decode_image(std::span<const std::byte> file, std::string_view name, std::int64_t channels,
                        std::vector<std::uint8_t>& pixels, const BoxFunction& needed = nullptr);
 

@@ -16,7 +16,7 @@ namespace {
 
 const Field& asked_image(const ImageSource& source, const std::vector<Field>& asked) {
   const auto found = std::ranges::find(asked, FieldKind::image, &Field::kind);
-  if (found == asked.end()) user_error("{} has images, and the network takes none", source.name());
+  if (found == asked.end()) user_error("{} has images, but the network takes none", source.name());
   return *found;
 }
 
@@ -54,8 +54,8 @@ ImagePipeline::ImagePipeline(const ImageSource& source, const PipelineContext& c
       context.seed);
   if (transforms_->shape() != image.shape) {
     user_error(
-        "{}: its images are {} (channels, height, width), the network takes {}: set transforms.resize, or "
-        "model.image and model.channels to the data's",
+        "{}: its images are {} (channels, height, width), but the network takes {}: set transforms.resize, "
+        "or match model.image and model.channels to the data",
         source.name(), ir::to_string(transforms_->shape()), ir::to_string(image.shape));
   }
   if (transforms_->changes_batches() && classes_ == 0) {
@@ -65,11 +65,12 @@ ImagePipeline::ImagePipeline(const ImageSource& source, const PipelineContext& c
     return link.kind == FieldKind::mask || link.kind == FieldKind::latent || link.kind == FieldKind::image;
   });
   if (fixed != further_.end() && !transforms_->mover().empty()) {
-    user_error("the transform {} moves pixels, and '{}' would stay where it is: set it off",
-               transforms_->mover(), fixed->field);
+    user_error("the transform {} moves pixels but not '{}': switch it off", transforms_->mover(),
+               fixed->field);
   }
   if (transforms_->changes_batches() && has_boxes)
-    user_error("transforms.mixup and transforms.cutmix blend images: the boxes in them would be others'");
+    user_error(
+        "transforms.mixup and transforms.cutmix blend images, so boxes would not match: switch them off");
   for (const ViewSpec& view : context.views) {
     try {
       add_view(view, context);
@@ -91,7 +92,7 @@ void ImagePipeline::add_view(const ViewSpec& view, const PipelineContext& contex
   }
   const ir::Shape& gives = made.copies.back()->shape();
   if (gives != shape) {
-    user_error("its images are {} (channels, height, width), where {} are asked for: set its resize",
+    user_error("its images are {} (channels, height, width), but {} is required: set its resize",
                ir::to_string(gives), ir::to_string(shape));
   }
   views_.push_back(std::move(made));
@@ -175,9 +176,9 @@ void note_orientation(const ImageSource& source, std::int64_t image, const Store
   if (stored.orientation == 1 || stored.is_upright) return;
   write_log_once(
       LogLevel::warning, "data.exif " + source.name(),
-      fmt::format("{}: EXIF gives it the orientation {}, which is ignored, here and in other images: "
-                  "data.exif=apply turns them",
-                  source.sample_name(image), stored.orientation));
+      fmt::format(
+          "{}: its EXIF orientation {} is ignored, as in all images: set data.exif=apply to rotate them",
+          source.sample_name(image), stored.orientation));
 }
 
 }  // namespace rewire::runtime

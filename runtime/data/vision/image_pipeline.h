@@ -1,5 +1,5 @@
-// The images of a source as a network sees them: decoded as far as transforms look at them, each chain of transforms making floats
-// of them; their labels, and boxes that move as the pixels do.
+// The pipeline for images. It decodes as much of an image as the transforms read, and chains of transforms
+// make floats of it. Labels come along, and boxes move with the pixels.
 #pragma once
 
 #include <memory>
@@ -11,15 +11,15 @@
 
 namespace rewire::runtime {
 
-/// A row holds the image f32 [channels, height, width], its label i64 [], the further fields that are asked for, and of each view
-/// its copies. `target` f32 [B, classes], where it is asked for, is made of whole batches: 1 for the label, and what MixUp and
-/// CutMix make of it.
+/// The pipeline of images. A row holds the image f32 [channels, height, width], its label i64 [], further
+/// fields that are asked for, and the copies of each view. `target` f32 [B, classes], if asked for, is made
+/// per batch: 1 for the label, changed by MixUp and CutMix.
 ///
-/// Boxes end up in pixels of the network's image, cut off at its edges. Of a padded field of boxes `NAME_mask` is also 0 for a box
-/// of which nothing is left; so whatever else belongs to a box stays at its place.
+/// Boxes end up in pixels of the network's image, clipped at its edges. `NAME_mask` of a padded field of
+/// boxes is also 0 for a box of which nothing is left, so that other fields of a box keep its index.
 class ImagePipeline final : public Pipeline {
  public:
-  /// UserError naming the key, the field or the view.
+  /// Throws UserError naming the key, the field or the view.
   ImagePipeline(const ImageSource& source, const PipelineContext& context);
 
   std::vector<RowField> fields() const override;
@@ -28,7 +28,7 @@ class ImagePipeline final : public Pipeline {
   void finish(Batch& batch) const override;
 
   const ImageSource& source() const { return source_; }
-  /// Of the image.
+  /// The transforms of the image.
   const TransformChain& transforms() const { return *transforms_; }
 
  private:
@@ -43,12 +43,12 @@ class ImagePipeline final : public Pipeline {
   const ImageSource& source_;
   RowField image_;
   std::unique_ptr<const TransformChain> transforms_;
-  std::int64_t classes_ = 0;        // of targets; 0: there are none
-  std::vector<FieldLink> further_;  // beside image and label
+  std::int64_t classes_ = 0;        // classes in a target; 0: no targets
+  std::vector<FieldLink> further_;  // besides image and label
   std::vector<View> views_;
 };
 
-/// Says once of a source that EXIF has an image turned and the source does not.
+/// Warns once per source that EXIF has an image turned and the source does not turn it.
 void note_orientation(const ImageSource& source, std::int64_t image, const StoredImage& stored);
 
 }  // namespace rewire::runtime

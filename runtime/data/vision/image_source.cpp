@@ -57,7 +57,7 @@ ImageContext image_context(const SourceContext& context) {
     if (field.name == kLabelField && field.categories > 0) images.classes = field.categories;
   }
   if (images.image.size() != 3)
-    user_error("the data are images, and the network takes no image f32[batch,channels,height,width]");
+    user_error("the data are images, but the network takes no image f32[batch,channels,height,width]");
   return images;
 }
 

@@ -1,5 +1,5 @@
-// Sources of labelled images. One is a file of sources/ and a row of catalog/sources.cpp; it hands out bytes, which transforms
-// (transform.h) make floats of.
+// Sources of labelled images. Each is a file of sources/ and a row of catalog/sources.cpp. It gives bytes,
+// which transforms (transform.h) turn into floats.
 #pragma once
 
 #include <cstdint>
@@ -16,48 +16,49 @@
 
 namespace rewire::runtime {
 
-/// An image as it was stored: u8 [channels, height, width].
+/// An image as stored: u8 [channels, height, width].
 struct StoredImage {
   std::span<const std::uint8_t> pixels;
   std::int64_t height = 0, width = 0;
-  int orientation = 1;      // EXIF's, 1 to 8; 1: as it is stored, or nothing is said
-  bool is_upright = false;  // the source has turned it so
+  int orientation = 1;      // EXIF's, 1 to 8; 1: as stored, or unknown
+  bool is_upright = false;  // the source has turned it upright
 };
 
-/// What a thread reads images into: the pixels that a source gives stand here or in the source's own memory.
+/// The memory into which a thread reads images. A source's pixels are here or in its own memory.
 struct ReadBuffer {
   std::vector<std::uint8_t> pixels;
-  std::vector<std::byte> file;  // of an image that is a file of its own
+  std::vector<std::byte> file;  // contents of an image's own file
 };
 
-/// Images as bytes, each with a label. Its samples have the fields `image` u8 [channels, height, width], `label` i64 [] and what
-/// further_fields() tells.
+/// Images as bytes, each with a label. Samples have the fields `image` u8 [channels, height, width], `label`
+/// i64 [] and further_fields().
 class ImageSource : public Source {
  public:
-  /// Of each image: [channels, height, width]; height and width are 0 where each has its own.
+  /// The shape of each image: [channels, height, width]; height and width are 0 if each image has its own.
   virtual ir::Shape shape() const = 0;
   virtual std::int64_t label(std::int64_t index) const = 0;
-  /// Valid until the buffer is read into again. Outside of the box that is `needed` pixels may have any value; null: all are needed.
-  /// UserError naming the image that cannot be read.
+  /// Decodes an image, which is valid until the buffer is read into again. Pixels outside the `needed` box
+  /// may have any value; null: all are needed. Throws UserError naming an unreadable image.
   virtual StoredImage decode(std::int64_t index, ReadBuffer& buffer, const BoxFunction& needed) const = 0;
-  /// By label, where the data names them; else none.
+  /// The class names by label, if the data has them; else none.
   std::vector<std::string> class_names() const override { return {}; }
-  /// Boxes are f32 [n, 4], each left, top, right, bottom in pixels of the image that decode() gives. read_further() fills each of
-  /// these fields for every image, with extents of 0 where an image has none.
+  /// The fields besides image and label. Boxes are f32 [n, 4]: left, top, right, bottom in pixels of the
+  /// image that decode() gives. read_further() fills each field for every image, with extents of 0 if an
+  /// image has none.
   virtual std::vector<Field> further_fields() const { return {}; }
   virtual void read_further(std::int64_t /*index*/, Sample& /*sample*/) const {}
 
   std::vector<Field> fields() const final;
-  /// The image whole.
+  /// Reads the whole image.
   void read(std::int64_t index, Sample& sample) const final;
   std::string sample_name(std::int64_t index) const override;
-  /// By names and labels. What the pixels are is not part of it (fingerprint).
+  /// The identity by names and labels, without the pixels (see fingerprint).
   DataIdentity identity() const final;
-  /// Its images under [transforms] (image_pipeline.h).
+  /// Makes the pipeline of its images under [transforms] (image_pipeline.h).
   std::unique_ptr<Pipeline> pipeline(const PipelineContext& context) const final;
 };
 
-/// Another source's images with something else about them: what is not overridden is the other's.
+/// Another source's images with a change: methods that are not overridden forward to that source.
 class ImagesOver : public ImageSource {
  public:
   explicit ImagesOver(std::unique_ptr<ImageSource> source) : source_(std::move(source)) {}
@@ -89,23 +90,23 @@ class ImagesOver : public ImageSource {
   std::unique_ptr<ImageSource> source_;
 };
 
-/// What a network asks of its images.
+/// The images that a network asks for.
 struct ImageContext {
   Split split = Split::train;
-  ir::Shape image;  // [channels, height, width] that it takes, for a source that has no size of its own
-  std::int64_t classes = 0;  // labels lie below it; 0: nobody asks for labels, or any will do
+  ir::Shape image;  // [channels, height, width] of the network, for a source without a size of its own
+  std::int64_t classes = 0;  // labels are below it; 0: labels are not needed, or any will do
   std::uint64_t seed = 0;    // the run's
 };
-/// UserError where the network asks for no images.
+/// Converts a network's request to one for images. Throws UserError if it has none.
 ImageContext image_context(const SourceContext& context);
-/// The same, as a network asks that takes images and, unless `classes` is 0, labels.
+/// Returns the request of a network that takes images and, unless `classes` is 0, labels.
 SourceContext source_context(const ImageContext& context);
 
-/// How images, labels and the probabilities of classes are called, in a batch and where a network asks for them.
+/// The names of images, labels and class probabilities, in a batch and in a network's inputs.
 inline constexpr std::string_view kImageField = "image", kLabelField = "label", kTargetField = "target";
 
-/// UserError where the model has no class for a label, with the first such sample and the range of all labels;
-/// `classes` 0: it has one for all. `source` begins it.
+/// Throws UserError if the model has no class for a label, with the first such sample and the range of all
+/// labels. `classes` 0 allows every label from 0 on. The message begins with `source`.
 void check_labels(std::string_view source, std::int64_t count,
                   const std::function<std::int64_t(std::int64_t)>& label, std::int64_t classes);
 

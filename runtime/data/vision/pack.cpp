@@ -55,10 +55,10 @@ class Packer {
     if (!has_val) {
       std::vector<std::string> others = class_folders(options_.folder);
       std::erase(others, "train");
-      write_log(
-          LogLevel::warning,
-          fmt::format("{} is not there{}: training's images alone are packed", visible(val_folder.native()),
-                      others.empty() ? "" : fmt::format(" (but {})", names_text(others))));
+      write_log(LogLevel::warning,
+                fmt::format("{} does not exist{}: only the training images are packed",
+                            visible(val_folder.native()),
+                            others.empty() ? "" : fmt::format(" (but {})", names_text(others))));
     }
     note(train);
     note(val);
@@ -90,10 +90,10 @@ class Packer {
   /// somebody else may have laid it.
   std::vector<std::byte> image_bytes(const std::string& path) {
     if (!is_below(options_.folder, path))
-      user_error("{}: it leads out of {}: copy the file there, or take the link out", visible(path),
+      user_error("{}: it leads out of {}: copy the file there, or remove the link", visible(path),
                  visible(options_.folder));
     std::vector<std::byte> bytes = read_regular_file(path, kMostImageBytes);
-    if (bytes.empty()) user_error("{}: the file is empty: take it out of the folder", visible(path));
+    if (bytes.empty()) user_error("{}: the file is empty: remove it from the folder", visible(path));
     decode_image(bytes, path, 3, pixels_);
     return bytes;
   }
@@ -105,7 +105,7 @@ class Packer {
     std::string lines;
     for (const std::string& name : classes) {
       if (name.find('\n') != std::string::npos)
-        user_error("the class {}: a line feed stands in its name, and classes.txt has one a line",
+        user_error("the class {} has a line feed in its name, but classes.txt has one name per line",
                    visible(name));
       lines += name + "\n";
     }
@@ -124,7 +124,8 @@ class Packer {
     const bool empty = fs::is_directory(path(), error) && fs::is_empty(path(), error);
     if (error) user_error("{}: {}", visible(options_.output), error.message());
     if (!empty)
-      user_error("{}: it is there, and no empty folder: name another by --output", visible(options_.output));
+      user_error("{}: it exists and is not an empty folder: choose another --output",
+                 visible(options_.output));
   }
 
   /// Whoever is interrupted leaves no folder that passes for a whole one, and of two at work one fails.
@@ -132,7 +133,7 @@ class Packer {
     make_folder(path().parent_path().string());
     partial_ = (path().parent_path() / fmt::format(".{}.XXXXXX", path().filename().string())).string();
     if (::mkdtemp(partial_.data()) == nullptr)
-      user_error("cannot make a folder beside {}: {}", visible(options_.output),
+      user_error("cannot make a folder next to {}: {}", visible(options_.output),
                  std::generic_category().message(errno));
     std::error_code ignored;
     fs::permissions(partial_, fs::perms(0755), ignored);
@@ -140,7 +141,7 @@ class Packer {
 
   void give_name() const {
     if (::rename(partial_.c_str(), path().c_str()) != 0)
-      user_error("{}: {}: name another folder by --output", visible(options_.output),
+      user_error("{}: {}: choose another --output", visible(options_.output),
                  std::generic_category().message(errno));
     sync_folder(path().parent_path().string());
   }
@@ -188,7 +189,7 @@ class Packer {
 std::vector<PackedShard> pack_images(const PackOptions& options,
                                      const std::function<void(const PackedShard&)>& written) {
   if (options.folder.empty()) user_error("no folder of images is given");
-  if (options.output.empty()) user_error("no folder for the shards is given: name one by --output");
+  if (options.output.empty()) user_error("no folder for the shards is given: set --output");
   return Packer(options, written).run();
 }
 

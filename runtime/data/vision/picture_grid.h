@@ -1,4 +1,4 @@
-// Images that a network sees or makes as one picture.
+// Draws a network's images as one picture.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace rewire::runtime {
 
-/// Un-normalised by the mean and std of [transforms], each as large as it is, or enlarged by a whole number until its
-/// longer side has 96 pixels. `columns` are f32 [N, channels, height, width] of one shape each: row i has image i of every
-/// one of them, in their order.
+/// Draws rows of images: row i has image i of each of `columns`, in their order. `columns` are f32 [N,
+/// channels, height, width] of one shape. They are un-normalised by the mean and std of [transforms], and
+/// enlarged by a whole number until the longer side has 96 pixels.
 DrawnImage picture_rows(std::span<const HostTensor> columns, std::int64_t rows,
                         const ir::Attributes& transforms);
 
-/// Row by row, `columns` of them a row.
+/// Draws the images row by row, `columns` per row.
 DrawnImage picture_grid(const HostTensor& images, std::int64_t columns, const ir::Attributes& transforms);
 
 }  // namespace rewire::runtime

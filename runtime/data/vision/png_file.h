@@ -1,4 +1,4 @@
-// Pixels as a PNG file, by libpng: for pictures that a person looks at.
+// Writes pixels as a PNG file by libpng, for people to look at.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ struct DrawnImage {
   std::vector<std::uint8_t> pixels;
 };
 
-/// The file says nothing but the pixels, no time among them: the same pixels give the same bytes.
+/// Encodes pixels alone, without a time: the same pixels give the same bytes.
 std::vector<std::byte> encode_png(const DrawnImage& image);
 
 }  // namespace rewire::runtime

@@ -49,14 +49,14 @@ ir::Attributes dino() {
 const TransformPreset kNone{"none", "no values", {}};
 const TransformPreset kDeit{"deit", "supervised training of vision transformers on ImageNet (DeiT)", deit()};
 const TransformPreset kCifarCrop{
-    "cifar_crop", "crops of images padded by 4 pixels, and flips, at CIFAR-10's statistics", cifar_crop()};
+    "cifar_crop", "crops of images padded by 4 pixels, and flips, with CIFAR-10's statistics", cifar_crop()};
 const TransformPreset kDino{"dino",
-                            "two views of most of the image and eight of small parts (DINO)",
+                            "two views of large parts of the image and eight of small ones (DINO)",
                             dino(),
                             {{"global1", 1, 0, {{"blur_prob", 1.0}}},
                              {"global2", 1, 0, {{"blur_prob", 0.1}, {"solarize_prob", 0.2}}},
                              {"local", 8, 96, {{"scale", ir::Doubles{0.05, 0.4}}, {"blur_prob", 0.5}}}}};
-const TransformPreset kMae{"mae", "crops and flips alone (masked autoencoders)", crops(0.2)};
+const TransformPreset kMae{"mae", "only crops and flips (masked autoencoders)", crops(0.2)};
 
 }  // namespace
 

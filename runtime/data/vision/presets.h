@@ -1,5 +1,5 @@
-// Values of [transforms] that papers' recipes have in common, under a name: transforms.preset. What a recipe says
-// itself counts instead. A preset is one row of presets.cpp.
+// Presets: named values of [transforms] from papers, by transforms.preset. The recipe's own values override
+// them. Each is one row of presets.cpp.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ namespace rewire::runtime {
 struct TransformPreset {
   std::string_view name, doc;
   ir::Attributes values;
-  std::vector<ViewSpec> views = {};  // where the recipe has none of its own
+  std::vector<ViewSpec> views = {};  // used if the recipe has none
 };
 
-/// "none", which has no values, is the first.
+/// Returns the presets; the first is "none", without values.
 std::span<const TransformPreset* const> transform_presets();
-/// UserError where the name is unknown.
+/// Returns the preset of this name. Throws UserError if there is none.
 const TransformPreset& find_preset(std::string_view name);
 
-/// `values` over `base`.
+/// Returns `base` overridden by `values`.
 ir::Attributes overlay(ir::Attributes base, const ir::Attributes& values);
 
 }  // namespace rewire::runtime

@@ -159,7 +159,7 @@ DrawnImage try_transforms(const DrawnImage& image, const ir::Attributes& transfo
   const ir::Shape network = is_given_size ? ir::Shape{original.channels, options.size, options.size} : stored;
   const TransformChain chain(transforms_given, {stored, network, true}, options.seed);
   if (chain.changes_batches())
-    user_error("data try: it shows one image, and mixup and cutmix take two: see rewire data preview");
+    user_error("data try shows one image, but mixup and cutmix blend two: use rewire data preview");
   const ir::Shape& made = chain.shape();
   const std::int64_t factor = enlargement(made[1], made[2]);
   SheetLayout layout;

@@ -1,4 +1,4 @@
-// A source whose images all lie in memory, as bytes that were decoded once.
+// A source whose images are all in memory, as decoded bytes.
 #pragma once
 
 #include <string>
@@ -11,7 +11,8 @@ namespace rewire::runtime {
 
 class StoredImages final : public ImageSource {
  public:
-  /// `shape` is [channels, height, width], `pixels` [labels.size(), channels, height, width], `classes` their names or none.
+  /// `shape` is [channels, height, width], `pixels` [labels.size(), channels, height, width]; `classes` has
+  /// names, or none.
   StoredImages(std::string name, ir::Shape shape, std::vector<std::uint8_t> pixels,
                std::vector<std::int32_t> labels, std::vector<std::string> classes = {})
       : name_(std::move(name)),

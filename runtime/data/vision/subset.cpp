@@ -120,16 +120,15 @@ std::int64_t listed_image(const ImageSource& source, NameEnds& names, std::strin
   if (std::ranges::all_of(line, [](char c) { return c >= '0' && c <= '9'; })) {
     const std::optional<std::int64_t> index = ir::parse_int(line);
     if (!index || *index >= source.count())
-      user_error("{}: {} is no image of {}, which has {}", place, printable(line), source.name(),
+      user_error("{}: {} is not an image of {}, which has {}", place, printable(line), source.name(),
                  source.count());
     return *index;
   }
   const std::int64_t image = names.find(line);
   if (image == NameEnds::kMissing)
-    user_error("{}: {} holds no image {}", place, source.name(), printable(line));
+    user_error("{}: {} has no image {}", place, source.name(), printable(line));
   if (image == NameEnds::kSeveral)
-    user_error("{}: {} holds several images {}: name their folders too", place, source.name(),
-               printable(line));
+    user_error("{}: {} has several images {}: add their folders", place, source.name(), printable(line));
   return image;
 }
 
@@ -152,7 +151,7 @@ std::vector<std::uint32_t> listed_images(const ImageSource& source, const std::s
     const std::string place = fmt::format("{}:{}", visible(list_path), number);
     const auto image = static_cast<std::uint32_t>(listed_image(source, names, line, place));
     const auto [at, is_new] = lines.try_emplace(image, number);
-    if (!is_new) user_error("{}: {} stands in line {} too", place, printable(line), at->second);
+    if (!is_new) user_error("{}: {} is already in line {}", place, printable(line), at->second);
   }
   if (lines.empty()) user_error("{}: it names no image", visible(list_path));
   std::vector<std::uint32_t> images;

@@ -46,7 +46,8 @@ std::uint64_t TarFile::size_of_entry(std::uint64_t bytes) {
 }
 
 void TarFile::add(std::string_view name, std::span<const std::byte> bytes) {
-  if (name.empty() || name.size() > kUstarName) internal_error("a tar entry's name of {} bytes", name.size());
+  if (name.empty() || name.size() > kUstarName)
+    internal_error("a tar entry's name of {} bytes is too long", name.size());
   if (bytes.size() > kMostUstarBytes)
     user_error("cannot write {}: {} bytes are too many", path_, bytes.size());
   write(ustar_header(name, bytes.size()));

@@ -1,4 +1,4 @@
-// Writes a tar file whose bytes are a function of its entries: no times, no owners.
+// Writes a tar file whose bytes depend on its entries alone.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ class TarFile {
  public:
   explicit TarFile(const std::string& path) : path_(path), file_(path) {}
 
-  /// What an entry of that many bytes takes in the file.
+  /// Returns an entry's size in the file.
   static std::uint64_t size_of_entry(std::uint64_t bytes);
 
-  /// `name` has at most 100 bytes. UserError where the file cannot be written.
+  /// Adds an entry; `name` has at most 100 bytes. Throws UserError if the file cannot be written.
   void add(std::string_view name, std::span<const std::byte> bytes);
   void commit();
   std::uint64_t size() const { return size_; }

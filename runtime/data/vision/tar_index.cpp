@@ -178,11 +178,11 @@ class ShardIndexer {
                           text.starts_with("\x28\xb5\x2f\xfd");
     if (is_bzip2 || is_other) {
       user_error(
-          "{}: it is compressed, and images are read from the middle of a shard: unpack it to a plain tar "
+          "{}: it is compressed, but images are read from the middle of a shard: unpack it to a plain tar "
           "file",
           shard());
     }
-    if (count == 0) user_error("{}: it is empty: get the shard again", shard());
+    if (count == 0) user_error("{}: it is empty: download the shard again", shard());
   }
 
   void open() {
@@ -199,7 +199,7 @@ class ShardIndexer {
   [[noreturn]] void fail_reading() const {
     if (callbacks_.error) std::rethrow_exception(callbacks_.error);
     const char* reason = archive_error_string(reader_.get());
-    user_error("{}: no whole tar file: {} at byte {} of {}; get the shard again", shard(),
+    user_error("{}: not a complete tar file: {} at byte {} of {}; download the shard again", shard(),
                printable(reason == nullptr ? "damaged" : reason), archive_filter_bytes(reader_.get(), 0),
                index_.file_size);
   }
@@ -220,14 +220,14 @@ class ShardIndexer {
     std::array<std::byte, kTarBlock> block{};
     const bool is_whole = file_.read_at(end, block) == block.size();
     if (!is_whole || std::ranges::any_of(block, [](std::byte value) { return value != std::byte{0}; }))
-      user_error("{}: truncated: it ends at byte {} without a tar file's end; get the shard again", shard(),
-                 index_.file_size);
+      user_error("{}: truncated: it ends at byte {} without a tar file's end; download the shard again",
+                 shard(), index_.file_size);
   }
 
   std::string name_of(archive_entry* entry) const {
     const char* name = archive_entry_pathname(entry);
     if (name == nullptr) name = archive_entry_pathname_utf8(entry);
-    if (name == nullptr) user_error("{}: an entry has a name that is no text", shard());
+    if (name == nullptr) user_error("{}: an entry has a name that is not text", shard());
     return name;
   }
 
@@ -263,9 +263,9 @@ class ShardIndexer {
   void finish_sample() {
     if (!in_sample_) return;
     if (has_image_ && !has_label_)
-      fail("an image without a .cls beside it (do a sample's entries follow each other?)");
+      fail("an image without a .cls next to it (do a sample's entries follow each other?)");
     if (has_label_ && !has_image_ && other_image_.empty())
-      fail("a .cls without an image beside it (do a sample's entries follow each other?)");
+      fail("a .cls without an image next to it (do a sample's entries follow each other?)");
     const auto [earlier, is_new] = wholes_.try_emplace(key_, has_image_);
     if (!is_new && earlier->second != has_image_) fail("its entries do not follow each other in the shard");
     if (has_image_) {
@@ -294,14 +294,14 @@ class ShardIndexer {
   Body body_of(archive_entry* entry, const std::string& name) const {
     const std::string ending = printable(std::string_view(name).substr(key_.size()));
     if (archive_entry_filetype(entry) != AE_IFREG || archive_entry_hardlink(entry) != nullptr)
-      fail("its {} is a link or no file", ending);
+      fail("its {} is not a regular file", ending);
     if (archive_entry_sparse_count(entry) > 0) fail("its {} is sparse", ending);
     const std::int64_t size = archive_entry_size(entry), offset = archive_filter_bytes(reader_.get(), 0);
     if (size == 0) fail("its {} is empty", ending);
     if (size < 0 || offset < 0) fail("its {} has no size", ending);
     const auto begin = static_cast<std::uint64_t>(offset), bytes = static_cast<std::uint64_t>(size);
     if (begin > index_.file_size || bytes > index_.file_size - begin) {
-      fail("truncated: its {} of {} bytes begins at byte {}, and the file has {}; get the shard again",
+      fail("truncated: its {} of {} bytes begins at byte {}, but the file has {}; download the shard again",
            ending, size, offset, index_.file_size);
     }
     if (bytes > kMostImageBytes)  // as the header claims, which may lie
@@ -321,7 +321,7 @@ class ShardIndexer {
     if (has_label_) fail("two .cls");
     has_label_ = true;
     std::array<char, kMostLabel> text{};
-    if (body.size > text.size()) fail("its .cls has {} bytes: it is no number", body.size);
+    if (body.size > text.size()) fail("its .cls has {} bytes, too many for a number", body.size);
     const auto size = static_cast<std::size_t>(body.size);
     const la_ssize_t count = archive_read_data(reader_.get(), text.data(), size);
     if (callbacks_.error || count != static_cast<la_ssize_t>(size)) fail_reading();
@@ -330,7 +330,7 @@ class ShardIndexer {
     const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), image_.label);
     if (digits.empty() || read.ec != std::errc() || read.ptr != digits.data() + digits.size() ||
         image_.label < 0)
-      fail("its .cls is '{}': it is no number of a class", printable(std::string_view(text.data(), size)));
+      fail("its .cls is '{}', not the number of a class", printable(std::string_view(text.data(), size)));
   }
 
   ShardFile file_;

@@ -36,7 +36,7 @@ TransformChain::TransformChain(const ir::Attributes& values, TransformContext co
     if (mover_.empty() && std::ranges::find(row->fields, FieldKind::boxes) != row->fields.end())
       mover_ = row->name;
     if (transform->reads() != elements)
-      internal_error("the transform {} stands on the wrong side of normalize", row->name);
+      internal_error("the transform {} is on the wrong side of normalize", row->name);
     if (links_.empty() && !transform->takes_any_size()) {
       height_ = context.image[1];
       width_ = context.image[2];
@@ -46,7 +46,7 @@ TransformChain::TransformChain(const ir::Attributes& values, TransformContext co
     const auto bytes = static_cast<std::size_t>(ir::TensorType{elements, context.image}.bytes());
     links_.push_back({std::move(transform), context.image, stream, bytes});
   }
-  if (elements != ir::DType::f32) internal_error("no transform makes floats of the pixels");
+  if (elements != ir::DType::f32) internal_error("no transform converts the pixels to floats");
   shape_ = context.image;
 }
 
@@ -60,8 +60,8 @@ void TransformChain::apply(const StoredImage& image, std::span<float> out, std::
                            std::int64_t sample) const {
   if (height_ != 0 && (image.height != height_ || image.width != width_)) {
     throw ImageSizeError(
-        fmt::format("{} x {} pixels (height x width), where {} x {} are taken: set transforms.resize, and "
-                    "transforms.crop_pct=1 unless evaluation is to cut the middle out",
+        fmt::format("{} x {} pixels (height x width), but {} x {} are needed: set transforms.resize, and "
+                    "transforms.crop_pct=1 unless evaluation should crop the centre",
                     image.height, image.width, height_, width_));
   }
   // What the links before the last make, in turns: as large as the largest of them, whole floats.

@@ -1,7 +1,7 @@
-// From stored bytes to the floats that a network sees. A transform is one file under transforms/ and one row
-// of transforms.cpp, which lists them in the order in which they are applied; the rows' schemas are the keys
-// of [transforms]. What chance decides for a sample is a function of (seed, epoch, sample) alone, so that
-// neither threads nor a resumed run change it.
+// Transforms turn stored bytes into the floats that a network sees. A transform is one file in transforms/
+// and one row of transforms.cpp, which lists them in the order of application; the rows' schemas are the
+// keys of [transforms]. Random decisions for a sample depend on (seed, epoch, sample) alone, so threads and
+// a resumed run do not change them.
 #pragma once
 
 #include <cstdint>
@@ -18,58 +18,59 @@
 
 namespace rewire::runtime {
 
-/// The random numbers that one transform has for one sample as one epoch sees it.
+/// The random numbers of one transform for one sample in one epoch.
 struct SampleRandom {
-  ir::PhiloxStream stream;  // of the transform, the run's seed and the epoch
+  ir::PhiloxStream stream;  // stream of the transform, the run's seed and the epoch
   std::uint64_t sample = 0;
 
-  /// Uniform in [0, count): the high word of the stream's 32 bits at `index` times count.
+  /// Draws uniformly from [0, count): the high word of the stream's 32 bits at `index` times count.
   std::int64_t below(std::uint64_t index, std::int64_t count) const {
     return static_cast<std::int64_t>(std::uint64_t{stream.bits(index)} * static_cast<std::uint64_t>(count) >>
                                      32);
   }
 };
 
-/// The images that a transform is to be made for.
+/// The images that a transform is made for.
 struct TransformContext {
-  /// [channels, height, width] of what comes. Of a chain, height and width are 0 where each image has its own; its
-  /// transforms are made for the network's then.
+  /// [channels, height, width] of its input. For a chain, height and width are 0 if each image has its own;
+  /// its transforms are then made for the network's.
   ir::Shape image;
-  ir::Shape network;  // of what the network takes
+  ir::Shape network;  // shape of the network's input
   bool training = true;
-  bool has_boxes = false;  // that move with the pixels
+  bool has_boxes = false;  // boxes move with the pixels
 };
 
-/// What a transform sees of an image.
+/// The image that a transform reads.
 struct ImageBytes {
   std::span<const std::byte> bytes;  // [channels, height, width] of the elements that it reads
   std::int64_t height = 0, width = 0;
 };
 
-/// Made for images of one shape, unless it says that it takes any. It is called from several threads at once.
+/// A transform for images of one shape, unless it takes any size. Several threads call it at once.
 class Transform {
  public:
   virtual ~Transform() = default;
-  /// Of the images that it makes: [channels, height, width].
+  /// The shape of the images that it makes: [channels, height, width].
   virtual ir::Shape shape() const = 0;
-  /// Elements that it reads and writes: u8, pixels as they were stored, or f32.
+  /// The elements that it reads and writes: u8, pixels as stored, or f32.
   virtual ir::DType reads() const = 0;
   virtual ir::DType writes() const = 0;
-  /// Whether images may differ in size: then it is what gives all of them one.
+  /// True if images may differ in size; the transform then gives all of them one size.
   virtual bool takes_any_size() const { return false; }
-  /// What run() reads of an image of that size.
+  /// Returns the part of an image of that size that run() reads.
   virtual Box looks_at(std::int64_t height, std::int64_t width, const SampleRandom&) const {
     return {0, 0, height, width};
   }
-  /// Moves boxes as run() moves the pixels of an image of that size: left, top, right, bottom of each, in pixels; what lies outside
-  /// is cut off behind the last transform. A transform that leaves each pixel where it is moves no box.
+  /// Moves boxes as run() moves the pixels of an image of that size: left, top, right, bottom of each, in
+  /// pixels. Boxes are clipped after the last transform. A transform that leaves each pixel in place moves
+  /// no box.
   virtual void move_boxes(std::span<float> /*boxes*/, std::int64_t /*height*/, std::int64_t /*width*/,
                           const SampleRandom&) const {}
-  /// Writes all of `out`, which has its shape; a function of its arguments.
+  /// Writes all of `out`, which has shape(); a function of its arguments.
   virtual void run(const ImageBytes& image, std::span<std::byte> out, const SampleRandom& random) const = 0;
 };
 
-/// What a transform derives from: of bytes to bytes before `normalize`, of floats to floats behind it.
+/// The base class of transforms: from bytes to bytes before `normalize`, from floats to floats after it.
 template <class In, class Out>
 class TransformOf : public Transform {
  public:
@@ -90,71 +91,73 @@ class TransformOf : public Transform {
   }
 };
 
-/// Numbers of data.augment a sample, which random_crop and horizontal_flip share: dy, dx, the flip, and one that
-/// is free.
+/// Random numbers of data.augment per sample, which random_crop and horizontal_flip share: dy, dx, the flip,
+/// and a free one.
 inline constexpr std::uint64_t kSharedDraws = 4;
 
-/// What changes a whole batch in training, behind all other transforms. Called from several threads at once.
+/// Changes a whole batch in training, after all other transforms. Several threads call it at once.
 class BatchTransform {
  public:
   virtual ~BatchTransform() = default;
-  /// Changes `images` f32 [batch, channels, height, width] and `targets` f32 [batch, classes], the probability
-  /// of each class. `random.sample` is the batch's number in its epoch.
+  /// Changes `images` f32 [batch, channels, height, width] and `targets` f32 [batch, classes], the
+  /// probability of each class. `random.sample` is the batch's number in its epoch.
   virtual void run(std::span<float> images, std::span<float> targets, std::int64_t batch,
                    const SampleRandom& random) const = 0;
 };
 
 struct TransformRow {
   std::string_view name, doc;
-  ir::Schema schema;  // no two rows have a key of one name
+  ir::Schema schema;  // no two rows have a key of the same name
   bool training_only;
-  /// For those images, of values that are settled; null where the values ask for nothing. UserError
-  /// naming the key where they do not go together, or not with the shape.
+  /// Makes the transform for those images from settled values; null if the values ask for none. Throws
+  /// UserError naming the key if values do not fit each other or the shape.
   std::unique_ptr<Transform> (*make)(const ir::Attributes& values, const TransformContext& context);
-  /// Of its random numbers; "": data.augment.NAME, which is no other's.
+  /// The name of its random stream; "": data.augment.NAME, which no other transform has.
   std::string_view stream = {};
-  /// Instead of `make`, for images that the network takes.
+  /// Replaces `make` for a transform of batches; `image` is the shape that the network takes.
   std::unique_ptr<BatchTransform> (*make_batch)(const ir::Attributes& values,
                                                 const ir::Shape& image) = nullptr;
-  /// The kinds of fields that it reads and writes. With boxes among them it moves pixels, and boxes by move_boxes(), or it refuses
-  /// TransformContext::has_boxes; else each pixel stays where it is.
+  /// The kinds of fields that it reads and writes. With boxes among them it moves pixels, and it moves boxes
+  /// by move_boxes() or refuses TransformContext::has_boxes; else each pixel stays in place.
   std::vector<FieldKind> fields = {FieldKind::image};
 };
 
 std::span<const TransformRow* const> transforms();
-/// For a transform that is no resident, as tests have: in front of the one called `before`, or last. The row
-/// must outlive the process.
+/// Adds a transform that is not a resident, for tests: before the one named `before`, or last. The row must
+/// outlive the process.
 void add_transform(const TransformRow& row, std::string_view before = {});
 
-/// An image of a size that a chain does not take.
+/// The error for an image of a size that a chain does not take.
 class ImageSizeError : public DataError {
  public:
   using DataError::DataError;
 };
 
-/// The transforms that are on, one behind the other.
+/// The transforms that are on, in order.
 class TransformChain {
  public:
-  /// `values` are those of [transforms], `context.image` is the shape of the stored images. A `view` has random
-  /// numbers of its own, and batches of it are not changed. UserError naming the key.
+  /// `values` are from [transforms]; `context.image` is the shape of the stored images. A `view` has its own
+  /// random numbers, and its batches are not changed. Throws UserError naming the key.
   TransformChain(const ir::Attributes& values, TransformContext context, std::uint64_t seed,
                  std::string_view view = {});
 
-  /// Of what it makes.
+  /// The shape of its output.
   const ir::Shape& shape() const { return shape_; }
-  /// What apply() reads of a stored image of that size.
+  /// Returns the part of a stored image of that size that apply() reads.
   Box looks_at(std::int64_t height, std::int64_t width, std::int64_t epoch, std::int64_t sample) const;
-  /// Evaluation sees the same in each epoch. `out` is of shape(). ImageSizeError unless the image has the size that the
-  /// chain was made for, or the first transform takes any.
+  /// Transforms an image to `out`, which has shape(). Evaluation gives the same in each epoch. Throws
+  /// ImageSizeError unless the image has the size that the chain was made for, or the first transform takes
+  /// any.
   void apply(const StoredImage& image, std::span<float> out, std::int64_t epoch, std::int64_t sample) const;
-  /// Moves boxes of a stored image of that size to where apply() moves what they hold, and cuts them off at the image's edges.
+  /// Moves boxes of a stored image of that size as apply() moves its pixels, and clips them at the image's
+  /// edges.
   void move_boxes(std::span<float> boxes, std::int64_t height, std::int64_t width, std::int64_t epoch,
                   std::int64_t sample) const;
-  /// The first transform that is on and moves pixels, by its row's name; "": each pixel stays where it is.
+  /// The name of the first transform that is on and moves pixels; "": each pixel stays in place.
   std::string_view mover() const { return mover_; }
-  /// Whether batches are changed too, and their targets with them.
+  /// True if batches are changed too, and their targets with them.
   bool changes_batches() const { return !batch_links_.empty(); }
-  /// Batch `index` of an epoch, which has its images already.
+  /// Changes batch `index` of an epoch, whose images are filled already.
   void apply_to_batch(std::span<float> images, std::span<float> targets, std::int64_t batch,
                       std::int64_t epoch, std::int64_t index) const;
 
@@ -168,7 +171,7 @@ class TransformChain {
     std::unique_ptr<Transform> transform;
     ir::Shape shape;
     std::uint64_t stream;  // stream_hash()
-    std::size_t bytes;     // of what it makes
+    std::size_t bytes;     // bytes of its output
   };
   struct BatchLink {
     std::unique_ptr<BatchTransform> transform;
@@ -178,7 +181,7 @@ class TransformChain {
   std::vector<BatchLink> batch_links_;
   std::string_view mover_;
   ir::Shape shape_;
-  std::int64_t height_ = 0, width_ = 0;  // of the images that come; 0: any
+  std::int64_t height_ = 0, width_ = 0;  // size of the input images; 0: any
   bool training_;
   std::uint64_t seed_;
 };

@@ -1,7 +1,7 @@
-// A GPU and what lives on it, each an object that gives back what it took: the primary context, memory,
-// streams, events, modules and graphs. Every call that fails throws RuntimeFailure with the call's name, the
-// driver's words and what the call was for; a failing release is logged. Objects are used and destroyed while
-// their Context lives, on a thread that has entered it.
+// A GPU and its resources, each an object that releases what it holds: the primary context, memory, streams,
+// events, modules and graphs. Every failing call throws RuntimeFailure with the call's name, the driver's
+// words and the purpose of the call; a failing release is logged. Objects are used and destroyed while their
+// Context lives, on a thread that has entered it.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +19,15 @@ struct DeviceFacts {
   std::string name, uuid;  // "GPU-…" as nvidia-smi spells it
   int arch = 0;            // the compute capability times ten
   int multiprocessors = 0;
-  std::int64_t shared_bytes_per_block = 0;  // that a kernel may opt in to
+  std::int64_t shared_bytes_per_block = 0;  // the most that a kernel may opt in to
   std::int64_t memory_bytes = 0;
 };
 
 int device_count();
-/// UserError if there is no device of this number.
+/// Returns the facts of a device. Throws UserError if there is none of this number.
 DeviceFacts device_facts(int ordinal);
 
-/// The device's primary context, current on the thread that makes it and on each that enters.
+/// The device's primary context, current on the thread that makes it and on each that calls enter().
 class Context {
  public:
   explicit Context(int ordinal = 0);
@@ -64,15 +64,15 @@ class Owned {
   const char* what_ = "";
 };
 
-/// The most that this process ever held of all devices' memory at once, in DeviceMemory.
+/// Returns the most bytes that this process held at once in DeviceMemory, over all devices.
 std::int64_t device_memory_peak();
-/// From here on the most is counted anew, from what is held now.
+/// Restarts device_memory_peak() from the bytes held now.
 void forget_device_memory_peak();
 
 class DeviceMemory {
  public:
   DeviceMemory() = default;
-  /// `what` is for messages: "the arena of program 'step'". No bytes: no memory.
+  /// Allocates `bytes`; none for 0. `what` is for messages: "the arena of program 'step'".
   DeviceMemory(std::int64_t bytes, std::string_view what);
   ~DeviceMemory();
   DeviceMemory(DeviceMemory&& other) noexcept;
@@ -86,7 +86,7 @@ class DeviceMemory {
   std::int64_t bytes_ = 0;
 };
 
-/// Memory of the host that the device copies from and to by itself.
+/// Pinned host memory, which the device copies from and to by itself.
 class PinnedMemory {
  public:
   PinnedMemory() = default;
@@ -101,22 +101,22 @@ class PinnedMemory {
 
 class Event;
 
-/// Work in order. It does not wait for the legacy stream.
+/// A queue of work in order. It does not wait for the legacy stream.
 class Stream {
  public:
   Stream();
 
   void* handle() const { return handle_.get(); }
   void synchronise(std::string_view purpose) const;
-  /// What is enqueued from here on runs after the event's last record.
+  /// Makes work that is enqueued from here on run after the event's last record.
   void wait_for(const Event& event) const;
 
-  // `what` is copied: "of the inputs of 'step'".
+  // `what` names the data that is copied: "of the inputs of 'step'".
   void copy_in(Address to, const void* from, std::int64_t bytes, std::string_view what) const;
   void copy_out(void* to, Address from, std::int64_t bytes, std::string_view what) const;
   void copy(Address to, Address from, std::int64_t bytes, std::string_view what) const;
   void fill(Address to, unsigned char value, std::int64_t bytes, std::string_view what) const;
-  /// `function(data)` on the host, in the stream's order; it may call nothing of the driver's.
+  /// Calls `function(data)` on the host, in the stream's order; it must not call the driver.
   void call(void (*function)(void*), void* data, std::string_view what) const;
 
  private:
@@ -125,16 +125,16 @@ class Stream {
 
 class Event {
  public:
-  /// `timed`: seconds_since() may be asked; such events are slower to record.
+  /// `timed` allows seconds_since(); such events are slower to record.
   Event() : Event(false) {}
   explicit Event(bool timed);
 
   void* handle() const { return handle_.get(); }
   void record(const Stream& stream) const;
-  /// Waits for the last record; at once if there was none.
+  /// Waits for the last record; returns at once if there was none.
   void synchronise(std::string_view purpose) const;
   bool happened() const;
-  /// Between two records, both of which have happened.
+  /// Returns the seconds between two records, both of which have happened.
   double seconds_since(const Event& start) const;
 
  private:
@@ -145,17 +145,18 @@ class Event {
 class Module {
  public:
   Module(const std::string& cubin, std::string_view what);
-  /// `shared_bytes`: of dynamic shared memory that launches will ask for.
+  /// Returns a kernel; `shared_bytes` is the dynamic shared memory of its launches.
   void* function(const std::string& symbol, std::int64_t shared_bytes) const;
 
  private:
   Owned handle_;
 };
 
-/// Of a thread of the function, as the device has it.
+/// Returns the registers per thread of the function, as the device reports them.
 int registers_of(void* function, std::string_view name);
 
-/// Blocks of one dimension, times the members of a table (blockIdx.y); every parameter is an address.
+/// A grid of blocks in one dimension, times the members of a table (blockIdx.y). Every parameter is an
+/// address.
 struct KernelGrid {
   std::int64_t blocks = 1;
   int threads = 32;
@@ -165,11 +166,12 @@ struct KernelGrid {
 void launch(void* function, const KernelGrid& grid, std::span<const Address> arguments, const Stream& stream,
             std::string_view what);
 
-/// What was enqueued once, to be launched as one.
+/// Work that was enqueued once and is launched as one.
 class Graph {
  public:
   Graph() = default;
-  /// Records what `enqueue` puts on the stream, none of which runs now. If it throws, the capture ends.
+  /// Records the work that `enqueue` puts on the stream; none of it runs now. If it throws, the capture
+  /// ends.
   Graph(const Stream& stream, std::string_view what, const std::function<void()>& enqueue);
 
   explicit operator bool() const { return executable_.get() != nullptr; }

@@ -12,14 +12,9 @@ namespace {
 
 constexpr int kOutOfMemory = 2;
 
-const Driver& any_driver() {
-  static const Driver driver;
-  return driver;
-}
-
 std::string error_words(int status) {
   const char *name = nullptr, *text = nullptr;
-  const Driver& driver = any_driver();
+  const Driver& driver = codegen::cuda::Loaded<Driver>::any();
   if (driver.error_name.status(status, &name) != 0 || name == nullptr) return fmt::format("error {}", status);
   if (driver.error_text.status(status, &text) != 0 || text == nullptr) return name;
   return fmt::format("{} ({})", name, text);
@@ -29,15 +24,15 @@ std::string failure_text(std::string_view symbol, int status, std::string_view p
   if (symbol.ends_with("_v2")) symbol.remove_suffix(3);
   return fmt::format(
       "{}{}{}: {}{}", symbol, purpose.empty() ? "" : " ", purpose, error_words(status),
-      status == kOutOfMemory ? "; use a smaller train.batch, or end what else uses the device" : "");
+      status == kOutOfMemory ? "; use a smaller train.batch, or end other programs on the device" : "");
 }
 
 /// Of the driver and its initialisation, once a process.
 std::string find_problem() {
-  const Driver& driver = any_driver();
+  const Driver& driver = codegen::cuda::Loaded<Driver>::any();
   if (!driver.file.problem().empty()) return driver.file.problem();
   if (const int status = driver.init.status(0); status != 0)
-    return fmt::format("the NVIDIA driver {} finds no device it can use: cuInit: {}", driver.file.path(),
+    return fmt::format("the NVIDIA driver {} finds no usable device: cuInit: {}", driver.file.path(),
                        error_words(status));
   return {};
 }
@@ -65,7 +60,7 @@ std::optional<std::string> driver_missing() {
 
 const Driver& driver() {
   if (const auto problem = driver_missing()) throw UserError(*problem);
-  return any_driver();
+  return codegen::cuda::Loaded<Driver>::any();
 }
 
 }  // namespace rewire::runtime::cuda

@@ -1,5 +1,5 @@
-// NVIDIA's driver, opened when it is first asked for: nothing links to it, and its few functions are declared
-// here from its documentation.
+// NVIDIA's driver, opened on first use. Nothing links to it, and its few functions are declared here from
+// its documentation.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@
 
 namespace rewire::runtime::cuda {
 
-using Address = unsigned long long;  // of device memory
+using Address = unsigned long long;  // an address in device memory
 
 /// Throws RuntimeFailure: "cuMemAlloc of 1.2 GB for the arena: CUDA_ERROR_OUT_OF_MEMORY (out of memory); …".
 [[noreturn]] void driver_failure(std::string_view symbol, int status, std::string_view purpose);
-/// The same text, logged as a warning: for what a destructor cannot throw. Not twice in a row for one status.
+/// Logs that text as a warning, for destructors, which cannot throw. Not twice in a row for one status.
 void log_driver_failure(std::string_view symbol, int status, std::string_view purpose);
 
 template <class Signature>
@@ -30,16 +30,16 @@ class DriverCall<int(Parameters...)> {
     library.find(function_, symbol);
   }
 
-  /// RuntimeFailure (OutOfMemory for want of that) unless it succeeds; `purpose` goes on after the function's
-  /// name: "of 4 kB for the state".
+  /// Throws RuntimeFailure (OutOfMemory if memory is short) unless it succeeds; `purpose` follows the
+  /// function's name: "of 4 kB for the state".
   void operator()(std::string_view purpose, Parameters... arguments) const {
     if (const int status = function_(arguments...); status != 0) driver_failure(symbol_, status, purpose);
   }
-  /// For destructors.
+  /// Logs a failure instead, for destructors.
   void release(std::string_view purpose, Parameters... arguments) const noexcept {
     if (const int status = function_(arguments...); status != 0) log_driver_failure(symbol_, status, purpose);
   }
-  /// The driver's own answer.
+  /// Returns the driver's status.
   int status(Parameters... arguments) const { return function_(arguments...); }
 
  private:
@@ -108,9 +108,9 @@ struct Driver {
   DriverCall<int(Handle)> destroy_graph{file, "cuGraphDestroy"};
 };
 
-/// Why the driver cannot be used, in one line; nullopt: it can, and has been initialised.
+/// Returns in one line why the driver cannot be used; nullopt: it can, and has been initialised.
 std::optional<std::string> driver_missing();
-/// UserError with the line above.
+/// Returns the driver. Throws UserError with the line of driver_missing().
 const Driver& driver();
 
 }  // namespace rewire::runtime::cuda

@@ -95,7 +95,7 @@ const hunks = (list) => alikeIn(list, (hunk) => hunk.at).map(([first, places]) =
 const isSame = (stage) => !stage.functions.length && !stage.declarations.length;
 
 function stageSection(name, stage, open) {
-  const what = `${stage.ops[0]} → ${stage.ops[1]} ops, ${stage.gone} lines gone, ${stage.added} added`;
+  const what = `${stage.ops[0]} → ${stage.ops[1]} ops, ${stage.gone} lines removed, ${stage.added} added`;
   return section(name, what, () => [
     stage.declarations.length ? texts(stage.declarations) : [],
     stage.functions.map((f) => [h('h3', {}, f.name), hunks(f.hunks)])
@@ -129,7 +129,7 @@ function drawNetworks(main) {
   main.append(table('summary', ['', 'A', 'B', 'change'],
                     [...stageRows, ...totals, ...memory.map((row) => summaryRow(row.key, row.a, row.b, kUnits.bytes))]));
   if (data.about.length) main.append(section('About', '', () => texts(data.about), 'h2', true));
-  if (joins.length) main.append(section('Joins', `${joins.length} with another formula`, () => texts(
+  if (joins.length) main.append(section('Joins', `${joins.length} with a different formula`, () => texts(
       alikeIn(joins, (row) => row.key).map(([first, places]) => ({...joins[first], key: placesText(places)}))), 'h2', true));
   let open = true;
   for (const [name, stage] of Object.entries(stages)) {
@@ -138,12 +138,12 @@ function drawNetworks(main) {
     open = false;
   }
   if (kernels.rows.length) main.append(launchSection());
-  if (kernels.times.length) main.append(section('Times of launches that are the same', '', () => table(
+  if (kernels.times.length) main.append(section('Times of unchanged launches', '', () => table(
       '', ['launch', 'A', 'B', 'change'], kernels.times.map((row) => summaryRow(row.name, ...row.ms, kUnits.ms)))));
   if (choices?.length) main.append(section('Choices', '', () => texts(choices)));
 }
 
-const kMetricHead = ['metric', 'final', 'best', 'part at'];
+const kMetricHead = ['metric', 'final', 'best', 'differ at'];
 
 const metricRow = (row) => [`${row.kind} ${row.name}`, both(row.final), both(row.best), row.part ? `step ${row.part.step}` : ''];
 

@@ -38,7 +38,7 @@ EngineFacts cpu_facts() {
 
 void choose_on_cpu(const ir::Module& module, const std::vector<std::string>& functions,
                    const EngineOptions& options, Tuner& tuner) {
-  // Where our products were measured, the model's answer is the clock's (docs/design/codegen.md, Matrix products on a CPU).
+  // Where our products were measured, the model's answer is the clock's (docs/design/cpu.md).
   if (codegen::prefers_own_products() && !tuner.is_any_given(kProductChoice)) return;
   choose_products(module, functions, options.cache_directory, tuner);
 }

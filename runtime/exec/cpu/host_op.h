@@ -1,4 +1,4 @@
-// An op without a tile form, on host memory by the evaluator's own function: exact, on one thread.
+// Runs an op without a tile form on host memory by the evaluator's function: exact, on one thread.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ class HostOp {
  public:
   HostOp(const codegen::Program& program, const codegen::OpCall& call);
 
-  /// `buffers` need addresses where the op's views lie, and nowhere else.
+  /// `buffers` needs the addresses of the op's views alone.
   void run(const BufferPointers& buffers) const;
 
  private:

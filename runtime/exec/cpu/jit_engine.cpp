@@ -58,7 +58,7 @@ void add_phases(const CpuLaunch& launch, std::int64_t task, Phases& phases) {
 }
 
 /// Where the shared memory of a launch is: in `kept` its tasks before `first_task` ran once for all runs.
-struct Lent {
+struct SharedMemory {
   std::int64_t offset = 0, first_task = 0;
   bool kept = false;
 };
@@ -67,10 +67,10 @@ struct CompiledProgram {
   Program program;
   MemoryPlan plan;
   std::vector<std::unique_ptr<CpuLaunch>> launches;
-  std::vector<Lent> lent;             // by launch
-  std::vector<Task> packing;          // the tasks that run once, and again when the state was written
-  Phases phases;                      // of all waves
-  std::vector<HostTensor> constants;  // by position among the constant buffers
+  std::vector<SharedMemory> shared_memory;  // by launch
+  std::vector<Task> packing;                // the tasks that run once, and again when the state was written
+  Phases phases;                            // of all waves
+  std::vector<HostTensor> constants;        // by position among the constant buffers
   HostTensor kept;
   bool packed = false;
   std::int64_t scratch_bytes = 0, shared_bytes = 0, kept_bytes = 0;
@@ -195,7 +195,7 @@ class CpuEngine final : public JitEngine {
 
   /// What launches pack of buffers that stay as they are is packed once, in memory of its own.
   void keep_packed(CompiledProgram& compiled) const {
-    compiled.lent.resize(compiled.launches.size());
+    compiled.shared_memory.resize(compiled.launches.size());
     for (std::size_t i = 0; i < compiled.launches.size(); ++i) {
       const CpuLaunch& launch = *compiled.launches[i];
       const std::vector<std::int32_t> buffers = launch.packs();
@@ -203,9 +203,9 @@ class CpuEngine final : public JitEngine {
             return is_fixed(compiled.program, buffer, fixed_state_);
           }))
         continue;
-      compiled.lent[i] = {compiled.kept_bytes, launch.barriers().front(), true};
+      compiled.shared_memory[i] = {compiled.kept_bytes, launch.barriers().front(), true};
       compiled.kept_bytes += in_lines(launch.shared_bytes());
-      for (std::int64_t task = 0; task < compiled.lent[i].first_task; ++task)
+      for (std::int64_t task = 0; task < compiled.shared_memory[i].first_task; ++task)
         compiled.packing.push_back({&launch, task});
     }
   }
@@ -218,10 +218,10 @@ class CpuEngine final : public JitEngine {
     for (int index : wave) {
       const auto at = static_cast<std::size_t>(index);
       const CpuLaunch& launch = *compiled.launches[at];
-      Lent& lent = compiled.lent[at];
-      add_phases(launch, lent.first_task, phases);
-      if (!lent.kept) {
-        lent.offset = shared;
+      SharedMemory& shared_memory = compiled.shared_memory[at];
+      add_phases(launch, shared_memory.first_task, phases);
+      if (!shared_memory.kept) {
+        shared_memory.offset = shared;
         shared += launch.shared_bytes();
       }
       const codegen::LaunchCost cost = codegen::cost_of(compiled.program, compiled.program.launches[at]);
@@ -308,8 +308,9 @@ class CpuEngine final : public JitEngine {
   void bind(CompiledProgram& compiled, const BufferPointers& pointers) {
     for (std::size_t i = 0; i < compiled.launches.size(); ++i) {
       compiled.launches[i]->bind(pointers);
-      const Lent& lent = compiled.lent[i];
-      compiled.launches[i]->lend((lent.kept ? compiled.kept : shared_).bytes().data() + lent.offset);
+      const SharedMemory& shared_memory = compiled.shared_memory[i];
+      compiled.launches[i]->lend((shared_memory.kept ? compiled.kept : shared_).bytes().data() +
+                                 shared_memory.offset);
     }
   }
 
@@ -338,7 +339,7 @@ class CpuEngine final : public JitEngine {
     pack(compiled);
     for (std::size_t i = 0; i < compiled.launches.size(); ++i) {
       Phases phases;
-      add_phases(*compiled.launches[i], compiled.lent[i].first_task, phases);
+      add_phases(*compiled.launches[i], compiled.shared_memory[i].first_task, phases);
       const auto start = std::chrono::steady_clock::now();
       for (const std::vector<Task>& tasks : phases) run_tasks(tasks);
       const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;

@@ -16,7 +16,7 @@ void fill_buffer(const ir::TensorType& type, std::byte* memory) {
     for (std::int64_t i = 0; i < type.elements(); ++i) x[i] = static_cast<float>(i % 97) / 64 - 0.75F;
   } else {
     if (type.dtype != ir::DType::bf16)
-      internal_error("a launch with a buffer of {} is not timed", ir::dtype_name(type.dtype));
+      internal_error("cannot time a launch with a buffer of {}", ir::dtype_name(type.dtype));
     auto* x = reinterpret_cast<std::uint16_t*>(memory);
     for (std::int64_t i = 0; i < type.elements(); ++i) x[i] = i % 2 == 0 ? 0x3F80 : 0xBF00;  // 1, -0.5
   }

@@ -1,4 +1,4 @@
-// A launch of a CPU's program alone, on memory of its own, as it is timed.
+// Times a launch of a CPU's program alone, on memory of its own.
 #pragma once
 
 #include <vector>
@@ -12,13 +12,13 @@ namespace rewire::runtime {
 
 class LaunchBench {
  public:
-  /// Memory for the buffers that the program's launches touch, filled with small numbers of both signs. InternalError on
-  /// one that is neither f32 nor bf16.
+  /// Makes the buffers that the program's launches touch, filled with small numbers of both signs. Throws
+  /// InternalError on one that is neither f32 nor bf16.
   LaunchBench(const codegen::Program& program, ThreadPool& pool);
 
-  /// The seconds of one run of a launch that computes one of the program's.
+  /// Runs a launch that computes one of the program's; returns the seconds.
   double run(CpuLaunch& launch);
-  /// By the program's buffers; null where no launch touches one.
+  /// The addresses by buffer; null if no launch touches it.
   const BufferPointers& pointers() const { return pointers_; }
 
  private:

@@ -1,4 +1,4 @@
-// How the result of a matrix product is cut into tasks: by its shape alone.
+// Cuts the result of a matrix product into tasks, by its shape alone.
 #pragma once
 
 #include <algorithm>
@@ -10,10 +10,11 @@
 
 namespace rewire::runtime {
 
-/// `extent` in pieces that are multiples of `multiple`, no two of them further apart than that; the last may be short.
+/// A cut of `extent` into pieces that are multiples of `multiple` and differ by at most one; the last may be
+/// short.
 struct Cut {
   std::int64_t extent = 1, multiple = 1, pieces = 1;
-  std::int64_t size = 1;  // of the largest
+  std::int64_t size = 1;  // size of the largest piece
 
   Cut() = default;
   Cut(std::int64_t whole, std::int64_t wanted, std::int64_t of) : extent(whole), multiple(of) {
@@ -27,13 +28,13 @@ struct Cut {
   std::int64_t units() const { return (extent + multiple - 1) / multiple; }
 };
 
-/// Blocks of rows x columns. A task packs its rows of a and its columns of b, so what it does beside its products falls with
-/// 1 / rows + 1 / columns.
+/// A cut into blocks of rows x columns. A task packs its rows of a and its columns of b, so this work per
+/// product is proportional to 1 / rows + 1 / columns.
 struct MatrixCut {
   Cut rows, columns;
 
-  /// As square as about `most` blocks allow, a power of two of them; columns are cut only into pieces of `least_columns`
-  /// or more.
+  /// Returns the squarest cut into about `most` blocks, a power of two; pieces of columns have at least
+  /// `least_columns`.
   static MatrixCut squarest(std::int64_t m, std::int64_t n, std::int64_t most, std::int64_t row_multiple,
                             std::int64_t column_multiple, std::int64_t least_columns) {
     const auto pieces = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(most)));
@@ -53,8 +54,8 @@ struct MatrixCut {
   }
 };
 
-/// Elements from the buffer's begin to matrix `index` of a batch. `shape` begins with the batch's extents, and ends with the
-/// matrix's two, as that of the product's result does.
+/// Returns the elements from the buffer's start to matrix `index` of a batch. `shape` has the batch's
+/// extents, then the matrix's two, like the product's result.
 inline std::int64_t matrix_offset(const codegen::View& view, const ir::Shape& shape, std::int64_t index) {
   std::int64_t offset = view.offset;
   for (std::size_t d = shape.size() - 2; d-- > 0;) {

@@ -45,7 +45,7 @@ std::unique_ptr<CpuLaunch> make_op_launch(const codegen::Program& program, const
   if (std::unique_ptr<CpuLaunch> launch = make_library_launch(program, call)) return launch;
   const std::string_view name = ir::op_info(call.op.code).name;
   write_log_once(LogLevel::info, fmt::format("evaluator's {}", name),
-                 fmt::format("{}: no library computes it here, so the evaluator does, on one thread",
+                 fmt::format("{}: no library computes it here, so the evaluator computes it on one thread",
                              ir::describe(call.op)));
   return std::make_unique<CpuHostOp>(program, call);
 }

@@ -1,5 +1,5 @@
-// Ops that are no kernels, on a CPU: those that a library computes have a row in op_calls.cpp, all others run
-// by the evaluator's own function on one thread, with a line in the log.
+// Ops that are not kernels, on a CPU. An op that a library computes has a row in op_calls.cpp. All others
+// run by the evaluator's function on one thread, with a line in the log.
 #pragma once
 
 #include <memory>
@@ -8,14 +8,14 @@
 
 namespace rewire::runtime {
 
-/// An op by a library. The launch says which scratch it needs, and how it is cut into tasks: by shapes alone.
+/// An op that a library computes. Its launch reports its scratch and its cut into tasks, by shapes alone.
 struct CpuOp {
   ir::Opcode code;
   bool (*supports)(const codegen::Program& program, const codegen::OpCall& call);
   std::unique_ptr<CpuLaunch> (*make)(const codegen::OpCall& call);
 };
 
-/// By the first row that takes the call; null where none does.
+/// Makes the launch by the first row that takes the call; null if none does.
 std::unique_ptr<CpuLaunch> make_library_launch(const codegen::Program& program, const codegen::OpCall& call);
 std::unique_ptr<CpuLaunch> make_op_launch(const codegen::Program& program, const codegen::OpCall& call);
 

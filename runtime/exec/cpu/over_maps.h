@@ -1,4 +1,4 @@
-// What the launches of convolutions have in common.
+// The common part of the launches of convolutions.
 #pragma once
 
 #include <algorithm>
@@ -10,14 +10,14 @@
 
 namespace rewire::runtime {
 
-/// What the gradients of weights of a batch's parts may take in all.
+/// The most bytes that the weight gradients of a batch's parts may take in all.
 inline constexpr std::int64_t kPartGradientBytes = std::int64_t{48} << 20;
 
 inline ir::ConvShape conv_shape_of(const codegen::OpCall& call) {
   return ir::conv_shape(call.op.code, call.op.attributes, call.operands[0].shape, call.operands[1].shape);
 }
 
-/// Whether all that the call reads and writes is f32, and there is any of it.
+/// Returns true if all that the call reads and writes is f32 and not empty.
 inline bool is_of_f32_maps(const codegen::Program& program, const codegen::OpCall& call) {
   const auto fits = [&](const codegen::View& view) {
     return program.buffers[static_cast<std::size_t>(view.buffer)].type.dtype == ir::DType::f32 &&

@@ -1,4 +1,4 @@
-// What the multiply-adds of all threads together reach at best, in f32: the ceiling of every product on a CPU.
+// The best rate of f32 multiply-adds on all threads together, the ceiling of every product on a CPU.
 #pragma once
 
 #include "codegen/llvm/product.h"
@@ -6,8 +6,8 @@
 
 namespace rewire::runtime {
 
-/// Operations a second (a multiply-add is two), by vectors that never leave the registers: the best of runs of together some
-/// 0.2 s.
+/// Measures operations a second (a multiply-add is two) on vectors that never leave the registers: the best
+/// of several runs, some 0.2 s together.
 double multiply_add_peak(const codegen::ProductCode& code, ThreadPool& pool);
 
 }  // namespace rewire::runtime

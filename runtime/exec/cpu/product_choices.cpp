@@ -126,11 +126,10 @@ void choose_products(const ir::Module& module, const std::vector<std::string>& f
                              kProductSeconds - (tuner.seconds() - before), /*keep_untimed=*/false});
   }
   if (const int left = tuner.out_of_time() - untimed; left > 0)
-    write_log(LogLevel::warning,
-              fmt::format("{} of {} matrix products and convolutions were not timed within {} s: they are "
-                          "{} this time",
-                          left, questions.list().size(), kProductSeconds,
-                          codegen::prefers_own_products() ? "our own code's" : "oneDNN's"));
+    write_log(LogLevel::warning, fmt::format("{} of {} matrix products and convolutions were not timed "
+                                             "within {} s: {} computes them this time",
+                                             left, questions.list().size(), kProductSeconds,
+                                             codegen::prefers_own_products() ? "our own code" : "oneDNN"));
 }
 
 }  // namespace rewire::runtime

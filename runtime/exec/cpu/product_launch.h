@@ -1,7 +1,7 @@
-// A matrix product by code of our own (codegen/llvm/product.h): cut into blocks of c by shape alone, each a task that runs
-// through k in order, so that no sum depends on who computes what. Operands are packed as the code reads them: b once for all
-// tasks where many of them read it (weights) or it is the same in every run, else by each task for itself; a only where its
-// rows do not lie along k.
+// A matrix product by our own code (codegen/llvm/product.h). Shape alone cuts c into blocks, each a task
+// that runs through k in order, so that no sum depends on the threads. Operands are packed as the code reads
+// them. b is packed once for all tasks if many read it (weights) or it is the same in every run, else by
+// each task for itself. a is packed only if its rows do not lie along k.
 #pragma once
 
 #include <memory>
@@ -12,10 +12,12 @@
 
 namespace rewire::runtime {
 
-/// Whether our code computes it: f32 throughout, no matrix strided both ways, and large enough to pay for packing.
+/// Returns true if our code computes the launch: f32 throughout, no matrix strided both ways, and large
+/// enough to pay for packing.
 bool takes_product(const codegen::Program& program, const codegen::GemmLaunch& launch);
-/// Of a launch that it takes. `code` must outlive it. `fixed_b`: b is the same in every run. That changes who packs it and how
-/// c is cut, and no bit: what a run of training evaluates, evaluation alone computes to the same bits.
+/// Makes a launch that takes_product() accepts. `code` must outlive it. `fixed_b`: b is the same in every
+/// run. That changes the packing and the cut of c, but no bit: evaluation alone gives the same bits as
+/// evaluation in a run of training.
 std::unique_ptr<CpuLaunch> make_product_launch(const codegen::GemmLaunch& launch,
                                                const codegen::ProductCode& code, bool fixed_b = false);
 

@@ -1,5 +1,5 @@
-// A command's functions lowered for a device: what choices are made over (attention_choices.h,
-// epilogue_choices.h, gemm_choices.h, tile_choices.h), with the stream that times them.
+// A command's functions lowered for a device, with the stream for timing, as the choices need them
+// (attention_choices.h, epilogue_choices.h, gemm_choices.h, tile_choices.h).
 #pragma once
 
 #include <string>
@@ -17,12 +17,11 @@ struct DevicePrograms {
   cuda::Stream stream;
   CudaLibraries libraries;
   std::vector<codegen::Program> programs;
-  std::vector<codegen::DeviceAttentionShape> attention;     // what cuDNN may be asked for, each once
-  std::vector<codegen::ProductEpilogue> epilogues;          // what cuBLASLt computes with products, each once
-  std::vector<codegen::ProductEpilogue> refused_epilogues;  // what it would, but refuses; each once
+  std::vector<codegen::DeviceAttentionShape> attention;     // attention that cuDNN may compute, each once
+  std::vector<codegen::ProductEpilogue> epilogues;          // epilogues that cuBLASLt computes, each once
+  std::vector<codegen::ProductEpilogue> refused_epilogues;  // epilogues that it refuses, each once
 
-  /// The functions of these names, in the module's order, on device 0, with what `choices` say of how they
-  /// are lowered.
+  /// Lowers the functions of these names for device 0, in the module's order and as `choices` say.
   DevicePrograms(const ir::Module& module, const std::vector<std::string>& functions,
                  const ChoiceRecord& choices = {});
 };

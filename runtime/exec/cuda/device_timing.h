@@ -1,5 +1,5 @@
-// How long work takes on a device, by its own clock: several runs of it in one captured graph, so that
-// neither the host nor the start of one launch counts.
+// Times work on a device by its own clock. Several runs are one captured graph, so that neither the host nor
+// the start of a launch counts.
 #pragma once
 
 #include <cstddef>
@@ -11,18 +11,17 @@
 
 namespace rewire::runtime {
 
-/// The byte of which memory is made that work is timed on: as a number of any floating type neither 0 nor
-/// large.
+/// The byte that fills the memory of timed work: a number of any floating type that is neither 0 nor large.
 inline constexpr unsigned char kTimedByte = 0x3C;
 
 class GraphTimer {
  public:
-  /// For so many works, each known by its number. `purpose`, for messages: "to time matrix products". The
-  /// stream must outlive it.
+  /// Makes a timer for `works` pieces of work, known by their numbers. `purpose`, for messages: "to time
+  /// matrix products". The stream must outlive it.
   GraphTimer(const cuda::Stream& stream, std::string purpose, std::size_t works);
 
-  /// Seconds of one run of a work, which enqueues the same on the stream whenever it is called: it is, when
-  /// its number first comes, and may load code then.
+  /// Returns the seconds of one run. `work` is called when its number first comes, may load code then, and
+  /// must enqueue the same at every call.
   double time(std::size_t number, const std::function<void()>& work);
 
  private:

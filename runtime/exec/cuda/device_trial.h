@@ -1,5 +1,5 @@
-// Function "trial" of a module on device 0, for its time alone: what it reads is made on the device, nothing
-// of it is on the host, and its launches are timed as one graph (device_timing.h).
+// Runs function "trial" of a module on device 0 to time it. Its inputs are made on the device, the host
+// holds nothing, and its launches are timed as one graph (device_timing.h).
 #pragma once
 
 #include "ir/module.h"
@@ -9,8 +9,8 @@
 
 namespace rewire::runtime {
 
-/// The module must be verified. RuntimeFailure where the driver fails, out of memory included; then and
-/// later.
+/// Makes a trial of a verified module. Throws RuntimeFailure if the driver fails, out of memory included,
+/// now or when the trial runs.
 Trial make_device_trial(const ir::Module& module, const ChoiceRecord& choices,
                         const CompileOptions& compiling);
 

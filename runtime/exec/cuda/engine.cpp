@@ -217,7 +217,7 @@ class CudaEngine final : public JitEngine {
 
   Runs::const_iterator found(Ticket ticket) const {
     const auto it = runs_.find(ticket);
-    if (it == runs_.end()) internal_error("the results of run {} were read before", ticket);
+    if (it == runs_.end()) internal_error("the results of run {} have already been read", ticket);
     return it;
   }
 

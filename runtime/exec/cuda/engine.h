@@ -1,13 +1,12 @@
-// The engine on an NVIDIA GPU. A function is lowered for the device, its kernels are compiled by NVRTC, and
-// all its launches are captured once as one CUDA graph, which each run replays. The state stays on the
-// device.
+// The engine on an NVIDIA GPU. It lowers a function for the device, compiles its kernels by NVRTC, and
+// captures all launches once as one CUDA graph, which each run replays. The state stays on the device.
 //
 //   inputs ─copy─▶ pinned slot ─▶ staging on the device ─┐            second stream, while a step runs
 //                                                        ▼
 //                            arguments ─▶ graph ─▶ results ─▶ pinned slot       first stream
 //
-// Programs share one arena. submit() waits for nothing but a free slot, two runs back; results() waits for
-// its own run.
+// Programs share one arena. submit() waits only for a free slot, two runs back; results() waits for its own
+// run.
 #pragma once
 
 #include <memory>
@@ -27,27 +26,27 @@ namespace rewire::runtime {
 struct CudaEngineOptions {
   int device = 0;
   CompileOptions compiling;
-  bool fuse = true;  // false: one kernel an op, for the differential tests
-  /// The algorithms of matrix products and the schedules of kernels; of those that are not in it, cuBLASLt's
-  /// first and the cost model's.
+  bool fuse = true;  // false: one kernel per op, for the differential tests
+  /// The algorithms of matrix products and the schedules of kernels. Without one, cuBLASLt's first algorithm
+  /// and the cost model's schedule are taken.
   ChoiceRecord choices;
   std::vector<KernelOverride> overrides;
-  /// Fills arena, inputs and results with NaN before every run, checks the gaps behind every buffer after it,
-  /// and so waits for each run.
+  /// Fills arena, inputs and results with NaN before every run, checks the gap after every buffer, and so
+  /// waits for each run.
   bool check_memory = false;
 };
 
-/// What kernels for a device may count on.
+/// Returns the properties of a device that kernels may count on.
 codegen::cuda::DeviceTarget target_of(const cuda::DeviceFacts& facts);
 
-/// Why there can be no such engine on this machine, in one line: no driver, no device, no NVRTC, no cuBLASLt;
-/// "": there can.
+/// Returns in one line why this machine cannot have the engine: no driver, no device, no NVRTC, no cuBLASLt;
+/// "": it can.
 std::string cuda_missing();
-/// "NVIDIA H100 80GB HBM3, sm_90"
+/// Describes a device: "NVIDIA H100 80GB HBM3, sm_90".
 std::string describe(const cuda::DeviceFacts& facts);
 
-/// The module must be verified. UserError with the line above, and on an override that fits no kernel of the
-/// module's or does not compile; RuntimeFailure where the driver fails.
+/// Makes the engine of a verified module. Throws UserError with the line of cuda_missing(), and on an
+/// override that fits no kernel of the module or does not compile; RuntimeFailure if the driver fails.
 std::unique_ptr<JitEngine> make_cuda_engine(const ir::Module& module, const CudaEngineOptions& options = {});
 
 }  // namespace rewire::runtime

@@ -30,7 +30,7 @@ class Waiting {
     next_ = now + kSaySeconds;
     write_log(
         LogLevel::info,
-        fmt::format("{} of {} kernels compiled in {:.0f} s by {} process{}; they are kept for the next time",
+        fmt::format("{} of {} kernels compiled in {:.0f} s by {} process{}; they are kept for the next start",
                     ready_, kernels_, now, processes_, processes_ == 1 ? "" : "es"));
   }
 
@@ -87,10 +87,10 @@ std::optional<codegen::cuda::Schedule> CudaKernels::recorded(const codegen::Kern
   if (choice == nullptr) return std::nullopt;
   std::optional<codegen::cuda::Schedule> schedule = codegen::cuda::parse_schedule(choice->taken);
   if (schedule && codegen::cuda::fits(launch.kernel, *schedule, target_)) return schedule;
-  write_log(LogLevel::warning,
-            fmt::format("'{}', chosen for '{}', does not fit kernel '{}' here: the cost model's schedule is "
-                        "taken",
-                        choice->taken, choice->key, launch.kernel.name));
+  write_log(
+      LogLevel::warning,
+      fmt::format("'{}', chosen for '{}', does not fit kernel '{}' here: the cost model's schedule is used",
+                  choice->taken, choice->key, launch.kernel.name));
   return std::nullopt;
 }
 
@@ -127,7 +127,7 @@ void CudaKernels::replace(std::span<const KernelOverride> overrides,
         codegen::cuda::text_key(launch), codegen::cuda::emit(launch, given.kernel, target_), {}, 0, &given};
     const auto twin = std::ranges::find(fresh, kernel.key, &Fresh::key);
     if (twin != fresh.end())
-      user_error("--override-kernel {}: it is the same code as '{}', which has a file already", given.kernel,
+      user_error("--override-kernel {}: it has the same code as '{}', which already has a file", given.kernel,
                  twin->given->kernel);
     require_same_launch(given, kernel.source.text);
     kernel.source.text = override_text(given);

@@ -1,5 +1,5 @@
-// The kernels of an engine on a GPU: one for each structure, whichever programs it stands in; printed with
-// the schedule that was chosen for it, compiled by NVRTC or taken from the cache on disk, and loaded.
+// The kernels of a GPU's engine: one per structure, shared by all programs. Each is printed with its chosen
+// schedule, compiled by NVRTC or taken from the cache on disk, and loaded.
 #pragma once
 
 #include <optional>
@@ -18,37 +18,38 @@
 
 namespace rewire::runtime {
 
-/// Where and how kernels are compiled.
+/// Options for compiling kernels.
 struct CompileOptions {
-  std::string cache_directory;  // of machine code, which the next engine finds there; "": nothing is kept
-  int processes = 1;            // that compile; 1: this one
+  std::string cache_directory;  // for machine code, reused by later engines; "": nothing is kept
+  int processes = 1;            // compiling processes; 1: this one alone
 };
 
 struct CudaKernel {
   std::string name;
   void* function = nullptr;
   cuda::KernelGrid grid;
-  std::int64_t spill_bytes = 0;  // of a thread
+  std::int64_t spill_bytes = 0;  // per thread
 };
 
-/// The key of the choice of a launch's schedule (tile_choices.h): the architecture, the extents of the
-/// kernel's axes, the members of a table, and a hash of the structure. Launches of one key run the same.
+/// Returns the key for the choice of a launch's schedule (tile_choices.h): the architecture, the extents of
+/// the kernel's axes, the members of a table, and a hash of the structure. Launches of one key run the same
+/// code on the same extents.
 std::string schedule_key(const codegen::KernelLaunch& launch, const codegen::cuda::DeviceTarget& target);
 
 class CudaKernels {
  public:
-  /// `choices`: the schedules that were chosen; a kernel that has none there, or one that does not fit it,
-  /// takes the cost model's. UserError if NVRTC is missing.
+  /// `choices` are the chosen schedules. A kernel without one, or with one that does not fit, takes the cost
+  /// model's. Throws UserError if NVRTC is missing.
   CudaKernels(const codegen::cuda::DeviceTarget& target, const CompileOptions& compiling,
               ChoiceRecord choices = {});
 
-  /// These kernels in place of those of their names among `launches`, the first of each, with the cost
-  /// model's schedule, which is what `rewire dump` prints. UserError on a name that none has, and on a text
-  /// that NVRTC refuses. Before anything is loaded.
+  /// Replaces the kernels of these names among `launches`, the first of each, with the cost model's
+  /// schedule, as in `rewire dump`. Throws UserError on a name that none has, and on a text that NVRTC
+  /// refuses. Call it before anything is loaded.
   void replace(std::span<const KernelOverride> overrides,
                std::span<const codegen::KernelLaunch* const> launches);
-  /// In the order of `launches`. Tables of one structure share a kernel, whatever the number of their
-  /// members: the grid is one member's.
+  /// Loads kernels in the order of `launches`. Tables of one structure share a kernel, whatever the number
+  /// of their members: the grid is one member's.
   std::vector<CudaKernel> load(std::span<const codegen::KernelLaunch* const> launches);
 
   /// A launch with a schedule; nullopt: the cost model's.
@@ -56,13 +57,13 @@ class CudaKernels {
     const codegen::KernelLaunch* launch = nullptr;
     std::optional<codegen::cuda::Schedule> schedule;
   };
-  /// Schedules that fit.
+  /// Loads kernels with schedules that fit.
   std::vector<CudaKernel> load(std::span<const Scheduled> launches);
 
-  /// With the schedule that was chosen; overrides do not count.
+  /// Returns the text with the chosen schedule; overrides do not count.
   KernelText text(const codegen::KernelLaunch& launch);
 
-  /// What a kernel that is loaded takes.
+  /// Returns the resources of a loaded kernel.
   KernelUse use(const codegen::KernelLaunch& launch);
 
   struct Statistics {
@@ -75,17 +76,17 @@ class CudaKernels {
     cuda::Module module;
     CudaKernel kernel;
   };
-  /// A kernel on its way.
+  /// A kernel that is not loaded yet.
   struct Fresh {
     std::string key;
     codegen::cuda::KernelSource source;
     std::string cubin;
     std::int64_t spill_bytes = 0;
-    const KernelOverride* given = nullptr;  // where the text is not ours
+    const KernelOverride* given = nullptr;  // if the text is an override
   };
-  /// Those that are not loaded, one a key.
+  /// Returns the kernels that are not loaded, one per key.
   std::vector<Fresh> fresh_of(std::span<const Scheduled> launches) const;
-  /// As it was chosen; a line in the log where that does not fit.
+  /// Returns the chosen schedule; logs a line if it does not fit.
   Scheduled chosen(const codegen::KernelLaunch& launch);
   std::optional<codegen::cuda::Schedule> recorded(const codegen::KernelLaunch& launch,
                                                   const std::string& key) const;
@@ -100,12 +101,12 @@ class CudaKernels {
   std::optional<codegen::ObjectCache> cache_;
   const ChoiceRecord choices_;
   std::unordered_map<std::string, std::optional<codegen::cuda::Schedule>> chosen_;  // by schedule_key()
-  std::set<std::string> replaced_;                  // text_key() of what is not our text
+  std::set<std::string> replaced_;                  // text_key() of overridden kernels
   std::unordered_map<std::string, Loaded> loaded_;  // by text_key() and the schedule
   Statistics statistics_;
 };
 
-/// How many processes compile on this machine: one a core, as far as memory goes.
+/// Returns how many processes compile on this machine: one per core, as far as memory allows.
 int compile_processes();
 
 }  // namespace rewire::runtime

@@ -40,7 +40,7 @@ const CudaLibraries::Known& CudaLibraries::known(const DeviceGemmShape& shape) {
     const MadeChoice* choice = choices_.find(codegen::full_name(shape));
     if (choice != nullptr && !gemm.choose(choice->taken))
       write_log(LogLevel::warning,
-                fmt::format("'{}', chosen for '{}', is refused here: cuBLASLt's first is taken",
+                fmt::format("'{}', chosen for '{}', is refused here: cuBLASLt's first algorithm is used",
                             choice->taken, choice->key));
     return gemms_.emplace(shape, std::move(gemm)).first->second;
   } catch (const codegen::UnsupportedProduct& refusal) {
@@ -76,8 +76,8 @@ const codegen::DeviceFft* CudaLibraries::fft(const ir::FourierRows& rows) {
   if (const auto it = ffts_.find(rows); it != ffts_.end()) return it->second.get();
   const auto none = [&](const std::string& why) {
     write_log_once(LogLevel::warning, "cuFFT",
-                   fmt::format("{}; Fourier transforms without it are matrix products up to {} points, and "
-                               "the host's beyond",
+                   fmt::format("{}; without it Fourier transforms of up to {} points are matrix products, "
+                               "and the host computes longer ones",
                                why, ir::kLongestFourierProduct));
     return ffts_.emplace(rows, nullptr).first->second.get();
   };
@@ -105,8 +105,9 @@ std::optional<CudnnAttention> CudaLibraries::chosen_engine(const DeviceAttention
   } catch (const RuntimeFailure& failure) {
     why = failure.what();
   }
-  write_log(LogLevel::warning, fmt::format("'{}', chosen for '{}', is not taken, our kernels are: {}",
-                                           choice->taken, choice->key, why));
+  write_log(LogLevel::warning,
+            fmt::format("'{}', chosen for '{}', is not available, our kernels are used: {}", choice->taken,
+                        choice->key, why));
   return std::nullopt;
 }
 
@@ -126,8 +127,8 @@ CudaLibraries::Convolution CudaLibraries::plan_of(const DeviceConvolution& shape
   try {
     CudnnConvolution convolution = engines(shape, wanted);
     if (!wanted.empty() && convolution.chosen() != wanted)
-      write_log(LogLevel::warning, fmt::format("'{}', chosen for '{}', is not taken here, '{}' is", wanted,
-                                               choice->key, convolution.chosen()));
+      write_log(LogLevel::warning, fmt::format("'{}', chosen for '{}', is not available here, '{}' is used",
+                                               wanted, choice->key, convolution.chosen()));
     return convolution;
   } catch (const UserError& missing) {
     return missing.what();

@@ -1,6 +1,6 @@
-// The libraries of a GPU's engine, opened when the first program asks: products by cuBLASLt, one object a
-// shape, with the algorithm that was chosen for it; Fourier transforms by cuFFT, one plan for all rows that
-// are transformed alike; attention by cuDNN, where that was chosen; convolutions by cuDNN.
+// The libraries of a GPU's engine, opened on first use. cuBLASLt computes products, one object per shape
+// with its chosen algorithm; cuFFT Fourier transforms, one plan for all rows that are transformed alike;
+// cuDNN convolutions, and attention if that was chosen.
 #pragma once
 
 #include <map>
@@ -19,49 +19,52 @@
 
 namespace rewire::runtime {
 
-/// What NVIDIA recommends for its newer devices.
+/// The size that NVIDIA recommends for its newer devices.
 inline constexpr std::int64_t kGemmWorkspace = 32 << 20;
-/// Most that cuDNN's attention may take: what a gradient keeps for each query and key.
+/// The most that cuDNN's attention may take: a gradient keeps some for each query and key.
 inline constexpr std::int64_t kAttentionWorkspace = 512 << 20;
-/// Most that its convolutions may take: what many engines of f32 transpose maps in.
+/// The most that cuDNN's convolutions may take: many engines of f32 transpose maps in it.
 inline constexpr std::int64_t kConvolutionWorkspace = 512 << 20;
 
 class CudaLibraries {
  public:
-  /// `choices`: the algorithms that were chosen (gemm_choices.h, convolution_choices.h), and how transforms are
-  /// computed (fourier_choices.h). A product or convolution that has none there, or one that its library refuses
-  /// here, takes the first of the heuristic. Attention that has none is our own kernels'. `tf32`: products of
-  /// f32 may be of TF32. `device`: its number.
+  /// `choices` has the chosen algorithms (gemm_choices.h, convolution_choices.h) and ways to compute
+  /// transforms (fourier_choices.h). A product or convolution without one, or with one that its library
+  /// refuses here, takes the first of the heuristic. Attention without one is our own kernels'. `tf32`:
+  /// products of f32 may use TF32. `device`: its number.
   explicit CudaLibraries(bool tf32, ChoiceRecord choices = {}, int device = 0);
 
   bool tf32() const { return tf32_; }
 
-  /// Whether cuBLASLt takes this product, and how.
+  /// Returns whether cuBLASLt takes this product, and how.
   codegen::GemmAnswer answer(const codegen::DeviceGemmShape& shape);
-  /// RuntimeFailure if it does not; `location`: of the op, for the message.
+  /// Returns cuBLASLt's object for a product. Throws RuntimeFailure if it has none; `location` of the op is
+  /// for the message.
   const codegen::DeviceGemm& gemm(const codegen::DeviceGemmShape& shape, const std::string& location);
-  /// The first `algorithms` that the heuristic has for a product that is taken.
+  /// Returns the heuristic's first `algorithms` for a product that is taken.
   codegen::DeviceGemm candidates(const codegen::DeviceGemmShape& shape, int algorithms);
 
-  /// Whether a product's epilogue was chosen to be cuBLASLt's (epilogue_choices.h); without a choice it is,
-  /// where answer() has one call for it.
+  /// Returns true if cuBLASLt was chosen for a product's epilogue (epilogue_choices.h), or nothing was.
+  /// answer() must have one call for it.
   bool computes(const codegen::ProductEpilogue& epilogue) const;
 
-  /// How these rows are transformed: as was chosen, but for what cuFFT does not do here.
+  /// Returns how these rows are transformed: as was chosen, except for what cuFFT does not do here.
   ir::FourierWay fourier(const ir::FourierRows& rows);
-  /// Their plan; nullptr, with a line in the log the first time in a process, where cuFFT is missing or has
-  /// no such transform.
+  /// Returns cuFFT's plan for these rows; nullptr if cuFFT is missing or has no such transform, with a line
+  /// in the log the first time in a process.
   const codegen::DeviceFft* fft(const ir::FourierRows& rows);
-  /// cuDNN's plan, if an engine of its was chosen and is taken here; null: our kernels.
+  /// Returns cuDNN's plan if one of its engines was chosen and is taken here; null: our kernels compute the
+  /// attention.
   const codegen::CudnnAttention* attention(const codegen::DeviceAttentionShape& shape);
-  /// The engines that cuDNN has for it. UserError if the library is missing, UnsupportedGraph if it has none.
+  /// Returns cuDNN's engines for this attention. Throws UserError if the library is missing,
+  /// UnsupportedGraph if it has none.
   codegen::CudnnAttention engines(const codegen::DeviceAttentionShape& shape);
 
-  /// cuDNN's plan of the engine that was chosen, or of its first; or why cuDNN has none.
+  /// cuDNN's plan of the chosen engine, or of its first; or why cuDNN has none.
   using Convolution = std::variant<codegen::CudnnConvolution, std::string>;
   const Convolution& convolution(const codegen::DeviceConvolution& shape);
-  /// The engines that cuDNN has for it, with the plan of this one or of the first. UserError if the library is
-  /// missing, UnsupportedGraph if it has none.
+  /// Returns cuDNN's engines for this convolution, with the plan of `engine` or of the first. Throws
+  /// UserError if the library is missing, UnsupportedGraph if it has none.
   codegen::CudnnConvolution engines(const codegen::DeviceConvolution& shape, std::string_view engine = {});
 
  private:

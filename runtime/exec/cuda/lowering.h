@@ -1,5 +1,5 @@
-// A function as launches for a GPU with its libraries: products as cuBLASLt takes them, Fourier transforms as
-// products or as cuFFT takes them, attention and the epilogues of products by whom it was chosen to be.
+// Lowers a function to launches for a GPU with its libraries. Products take cuBLASLt's form, and Fourier
+// transforms are products or cuFFT's; attention and product epilogues follow the choices.
 #pragma once
 
 #include <functional>
@@ -13,21 +13,21 @@ namespace rewire::runtime {
 
 struct DeviceLowering {
   codegen::cuda::DeviceTarget target;
-  bool training = false;  // what is_training answers
-  bool fuse = true;       // false: one kernel an op
-  /// Told of each attention that cuDNN may be asked for; empty: nobody wants to know.
+  bool training = false;  // the answer of is_training
+  bool fuse = true;       // false: one kernel per op
+  /// Called for each attention that cuDNN may be asked for; may be empty.
   std::function<void(const codegen::DeviceAttentionShape&)> on_attention = {};
-  /// Told of each epilogue that cuBLASLt was to compute with a product, and whether it takes it; empty:
-  /// nobody wants to know.
+  /// Called for each epilogue that cuBLASLt was to compute with a product, with whether it takes it; may be
+  /// empty.
   std::function<void(const codegen::ProductEpilogue&, bool taken)> on_epilogue = {};
 };
 
-/// What codegen::compile() asks of the device. It refers to `libraries`.
+/// Returns the device's answers to codegen::compile(). It refers to `libraries`.
 codegen::Target machine_of(const DeviceLowering& lowering, CudaLibraries& libraries);
 codegen::Compiled compile_for_device(const ir::Module& module, const ir::Function& function,
                                      const DeviceLowering& lowering, CudaLibraries& libraries,
                                      ir::PassContext& context);
-/// Its launches alone.
+/// Lowers a function and returns its launches alone.
 codegen::Program lower_for_device(const ir::Module& module, const ir::Function& function,
                                   const DeviceLowering& lowering, CudaLibraries& libraries);
 

@@ -108,9 +108,8 @@ class HostOpCall final : public CudaLaunch {
 }  // namespace
 
 void tell_of_host(const ir::Op& op, const std::string& why) {
-  write_log_once(
-      LogLevel::info, fmt::format("host's {}", ir::op_info(op.code).name),
-      fmt::format("{}: {}, so the host computes it while the device waits", ir::describe(op), why));
+  write_log_once(LogLevel::info, fmt::format("host's {}", ir::op_info(op.code).name),
+                 fmt::format("{}: {}, so the host computes it and the device waits", ir::describe(op), why));
 }
 
 std::unique_ptr<CudaLaunch> make_op_launch(const Program& program, std::size_t launch,

@@ -1,5 +1,5 @@
-// Ops that are no kernels, on a GPU: those that a library computes have a row in op_calls.cpp, all others go
-// out to the host, by the library that a CPU has for them or the evaluator's own function, and back.
+// Ops that are not kernels, on a GPU. An op that a library computes has a row in op_calls.cpp. All others
+// are computed on the host, by the CPU's library for them or by the evaluator's function.
 #pragma once
 
 #include <memory>
@@ -9,16 +9,16 @@
 
 namespace rewire::runtime {
 
-/// An op by a library.
+/// An op that a library computes.
 struct CudaOp {
   ir::Opcode code;
-  /// `launch`: the call's index in the program. Null where the library has none for it. Its workspace is the
-  /// launch's to say.
+  /// `launch` is the call's index in the program. Null if the library has none for it. The launch says its
+  /// own workspace.
   std::unique_ptr<CudaLaunch> (*make)(const codegen::Program& program, std::size_t launch,
                                       CudaLibraries& libraries);
 };
 
-/// Writes into the log, once for each kind of op, that the host computes it.
+/// Logs, once for each kind of op, that the host computes it.
 void tell_of_host(const ir::Op& op, const std::string& why);
 
 std::unique_ptr<CudaLaunch> make_op_launch(const codegen::Program& program, std::size_t launch,

@@ -1,4 +1,5 @@
-// One function of a module on a GPU: its launches, its memory beside the arena, and the graph they become.
+// One function of a module on a GPU: its launches, its memory besides the arena, and the graph that they
+// become.
 //
 // Arguments, results and constants lie in one allocation each, so that a run copies once in and once out. A
 // graph holds addresses: when the arena grows, it is captured again.
@@ -18,7 +19,7 @@
 
 namespace rewire::runtime {
 
-/// Buffers behind each other, by position among those of their kind.
+/// Buffers one after another, by position among the buffers of their kind.
 struct PackedBuffers {
   std::vector<const codegen::Buffer*> buffers;
   std::vector<std::int64_t> offsets;
@@ -27,15 +28,15 @@ struct PackedBuffers {
   PackedBuffers(const codegen::Program& program, codegen::BufferKind kind);
 };
 
-/// Where what all programs share lies.
+/// The memory that all programs share.
 struct SharedMemory {
-  cuda::Address arena = 0;  // of arena_bytes() at least
+  cuda::Address arena = 0;  // at least arena_bytes()
   std::function<cuda::Address(const std::string& parameter)> state;
 };
 
 class CudaProgram {
  public:
-  /// `gap`: bytes behind each buffer of the arena that nobody may write to.
+  /// `gap` is the number of bytes after each buffer of the arena that must not be written.
   CudaProgram(codegen::Program program, CudaKernels& kernels, CudaLibraries& libraries,
               const cuda::Stream& stream, std::int64_t gap);
   CudaProgram(const CudaProgram&) = delete;
@@ -47,28 +48,28 @@ class CudaProgram {
   const PackedBuffers& results() const { return results_; }
   cuda::Address argument_memory() const { return argument_memory_.address(); }
   cuda::Address result_memory() const { return result_memory_.address(); }
-  /// Of the plan, and a workspace behind it.
+  /// The bytes of the plan and of a workspace after it.
   std::int64_t arena_bytes() const { return workspace_offset_ + workspace_bytes_; }
   const std::vector<std::unique_ptr<CudaLaunch>>& launches() const { return launches_; }
   HostFailure& failure() { return failure_; }
 
-  /// The address of every buffer, and of the workspace.
+  /// The addresses of all buffers, and of the workspace.
   std::vector<cuda::Address> addresses(const SharedMemory& shared) const;
   cuda::Address workspace(const SharedMemory& shared) const {
     return shared.arena + static_cast<cuda::Address>(workspace_offset_);
   }
 
-  /// Before the first enqueue() over this memory: the pointer tables, and what libraries load when they first
-  /// run.
+  /// Fills the pointer tables, and loads what libraries load at their first run. Call it before the first
+  /// enqueue() over this memory.
   void prepare(const SharedMemory& shared, const cuda::Stream& stream);
-  /// The launches in their order.
+  /// Enqueues the launches in their order.
   void enqueue(const SharedMemory& shared, const cuda::Stream& stream) const;
   /// Prepares, and captures the launches as one graph.
   void capture(const SharedMemory& shared, const cuda::Stream& stream);
   bool captured() const { return static_cast<bool>(graph_); }
   void forget_graph() { graph_ = {}; }
   void launch(const cuda::Stream& stream) const { graph_.launch(stream, what_); }
-  /// One run without the graph, an event between any two launches; `best` keeps the shortest time of each.
+  /// Runs once without the graph, with an event between launches; `best` keeps the shortest time of each.
   void time_launches(const SharedMemory& shared, const cuda::Stream& stream, std::vector<double>& best) const;
 
  private:

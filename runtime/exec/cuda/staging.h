@@ -1,4 +1,4 @@
-// The memory through which runs of one program take inputs from the host and give it results, slot by slot.
+// The memory, slot by slot, through which runs of one program take inputs from the host and give it results.
 #pragma once
 
 #include <array>
@@ -20,15 +20,16 @@ struct CudaStreams {
   cuda::Stream compute, copy;
 };
 
-/// Inputs on their way: two slots in turn, so that one run's are copied while the run before it computes.
+/// Inputs in transit. Two slots take turns, so that one run's inputs are copied while the run before it
+/// computes.
 class InputRing {
  public:
   InputRing(const CudaProgram& program, bool poison);
 
-  /// Puts the inputs on their way to the program's arguments; what the compute stream is given next finds
+  /// Starts to copy the inputs to the program's arguments; work that the compute stream is given next finds
   /// them there. Waits for the slot, used two runs ago.
   void send(const std::vector<const HostTensor*>& inputs, const CudaStreams& streams);
-  /// Whether inputs were sent before.
+  /// True if inputs were sent before.
   bool sent() const { return sent_; }
 
  private:
@@ -49,15 +50,15 @@ class InputRing {
   std::optional<ThreadPool> copiers_;  // started by the first large input
 };
 
-/// Results on the host: as many slots as runs whose results nobody has read.
+/// Results on the host: as many slots as runs whose results were not read.
 class ResultSlots {
  public:
   explicit ResultSlots(const CudaProgram& program);
 
-  /// Copies the results when the compute stream has come so far; the number of the slot.
+  /// Copies the results when the compute stream gets there; returns the slot's number.
   std::size_t receive(const CudaStreams& streams);
   bool arrived(std::size_t slot) const { return slots_[slot]->copied.happened(); }
-  /// Waits for them; the slot is free then.
+  /// Waits for the results, and frees the slot.
   TensorMap take(std::size_t slot);
 
  private:

@@ -25,7 +25,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 void ignore(const std::string& file, std::string_view why) {
-  write_log(LogLevel::debug, fmt::format("{}: {}; the choice is made anew", file, why));
+  write_log(LogLevel::debug, fmt::format("{}: {}; the choice is made again", file, why));
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ std::optional<MadeChoice> ChoiceCache::load(const std::string& key) const {
     const ChoiceRecord record = record_from_json(view.at("choices"));
     const MadeChoice* choice = record.find(key);
     if (choice != nullptr && view.at("place").text() == place_) return *choice;
-    ignore(file, "it is of another choice or machine");
+    ignore(file, "it is from another choice or machine");
   } catch (const UserError& error) {
     ignore(file, error.what());
   }
@@ -90,9 +90,8 @@ std::unique_ptr<ChoiceCache::Lock> ChoiceCache::lock() const {
   auto lock = std::make_unique<Lock>(descriptor);
   while (::flock(descriptor, LOCK_EX) != 0) {
     if (errno == EINTR) continue;
-    write_log(LogLevel::warning,
-              fmt::format("{} cannot be locked ({}): nothing is timed, the cost model chooses", directory_,
-                          std::strerror(errno)));
+    write_log(LogLevel::warning, fmt::format("cannot lock {} ({}): nothing is timed, the cost model chooses",
+                                             directory_, std::strerror(errno)));
     return nullptr;
   }
   return lock;

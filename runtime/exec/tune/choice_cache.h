@@ -1,7 +1,7 @@
-// Choices made by timing, on disk beside the compiled kernels: one small file a choice, named by the hash of
-// its key and of where it was timed. A file says what it is of; one that is damaged or of something else is
-// as good as none. Files are written whole under another name and renamed. The folder may be deleted at any
-// time: then what is chosen anew may be chosen differently.
+// Choices made by timing, on disk beside the compiled kernels. Each is a small file named by the hash of its
+// key and of where it was timed. A file names its choice; one that is damaged or of another choice is
+// ignored. Files are written whole under another name and renamed. The folder may be deleted at any time;
+// new choices may then differ.
 #pragma once
 
 #include <memory>
@@ -14,15 +14,15 @@ namespace rewire::runtime {
 
 class ChoiceCache {
  public:
-  /// `place`: what a timing depends on beside the key: the machine, the versions of what generates code.
+  /// `place` is what a timing depends on besides the key: the machine, the versions of what generates code.
   ChoiceCache(std::string directory, std::string place);
 
   std::optional<MadeChoice> load(const std::string& key) const;
-  /// False if the disk does not take it.
+  /// Returns false if the disk does not take it.
   bool store(const MadeChoice& choice) const;
   std::string path(const std::string& key) const;
 
-  /// Held until it is destroyed.
+  /// A lock that is held until it is destroyed.
   class Lock {
    public:
     explicit Lock(int descriptor) : descriptor_(descriptor) {}
@@ -33,8 +33,8 @@ class ChoiceCache {
    private:
     int descriptor_;
   };
-  /// While it lives, no other process makes a choice: two of them then cannot time at once, nor come to two
-  /// answers. nullptr if there is no such folder, or it cannot be locked.
+  /// Locks the cache: while the lock lives, no other process makes a choice, so that two cannot time at once
+  /// or come to two answers. Returns nullptr if there is no such folder, or it cannot be locked.
   std::unique_ptr<Lock> lock() const;
 
  private:

@@ -21,38 +21,38 @@ void check(const MadeChoice& choice, const std::string& where) {
   const std::string kind = choice.key.substr(0, choice.key.find(' '));
   if (kind == kGemmChoice) {
     if (!codegen::is_algorithm_text(choice.taken))
-      user_error("{}: '{}' is no algorithm of cuBLASLt's, which '{}' has", where, printable(choice.taken),
+      user_error("{}: '{}' is not a cuBLASLt algorithm, as '{}' needs", where, printable(choice.taken),
                  printable(choice.key));
     return;
   }
   if (kind == kFourierChoice) {
     if (!is_fourier_answer(choice.taken))
-      user_error("{}: '{}' is neither product nor cuFFT and its version, which '{}' has", where,
+      user_error("{}: '{}' is neither product nor cuFFT and its version, as '{}' needs", where,
                  printable(choice.taken), printable(choice.key));
     return;
   }
   if (kind == kTileChoice) {
     if (!codegen::cuda::parse_schedule(choice.taken))
-      user_error("{}: '{}' is no schedule of a kernel's, which '{}' has", where, printable(choice.taken),
+      user_error("{}: '{}' is not a kernel's schedule, as '{}' needs", where, printable(choice.taken),
                  printable(choice.key));
     return;
   }
   if (kind == kAttentionChoice) {
     if (choice.taken != kOwnKernels && !codegen::is_engine_text(choice.taken))
-      user_error("{}: '{}' is neither '{}' nor an engine of cuDNN's, which '{}' has", where,
-                 printable(choice.taken), kOwnKernels, printable(choice.key));
+      user_error("{}: '{}' is neither '{}' nor a cuDNN engine, as '{}' needs", where, printable(choice.taken),
+                 kOwnKernels, printable(choice.key));
     return;
   }
   if (kind == kConvolutionChoice) {
     if (!codegen::is_engine_text(choice.taken))
-      user_error("{}: '{}' is no engine of cuDNN's, which '{}' has", where, printable(choice.taken),
+      user_error("{}: '{}' is not a cuDNN engine, as '{}' needs", where, printable(choice.taken),
                  printable(choice.key));
     return;
   }
   if (kind == kEpilogueChoice || kind == kProductChoice) {
     const std::string_view library = kind == kEpilogueChoice ? kCublasLtAnswer : kOneDnnAnswer;
     if (choice.taken != kOwnKernels && choice.taken != library)
-      user_error("{}: '{}' is neither '{}' nor '{}', which '{}' has", where, printable(choice.taken), library,
+      user_error("{}: '{}' is neither '{}' nor '{}', as '{}' needs", where, printable(choice.taken), library,
                  kOwnKernels, printable(choice.key));
     return;
   }
@@ -66,11 +66,11 @@ void check(const MadeChoice& choice, const std::string& where) {
     kinds.emplace_back(kConvolutionChoice);
     kinds.emplace_back(kEpilogueChoice);
     kinds.emplace_back(kProductChoice);
-    user_error("{}: '{}' is no choice of this Rewire{}", where, printable(choice.key),
+    user_error("{}: this Rewire has no choice '{}'{}", where, printable(choice.key),
                did_you_mean(kind, kinds));
   }
   if (std::ranges::find(candidates, choice.taken) == candidates.end()) {
-    user_error("{}: '{}' is none of {}, which '{}' has{}", where, printable(choice.taken),
+    user_error("{}: '{}' is not one of {}, as '{}' needs{}", where, printable(choice.taken),
                fmt::join(candidates, ", "), printable(choice.key), did_you_mean(choice.taken, candidates));
   }
 }
@@ -89,7 +89,7 @@ MadeChoice choice_from_json(const JsonView& json) {
   if (const auto times = json.find("ms")) {
     for (const auto& [candidate, milliseconds] : times->members()) {
       const double time = milliseconds.number();
-      if (time < 0 || time > kMostMilliseconds) milliseconds.refuse("is no time that a candidate takes");
+      if (time < 0 || time > kMostMilliseconds) milliseconds.refuse("is not a valid time of a candidate");
       choice.seconds.emplace_back(candidate, std::round(time * 1e6) / 1e9);
     }
   }
@@ -132,7 +132,7 @@ ChoiceRecord record_from_json(const JsonView& list) {
     MadeChoice choice = choice_from_json(item);
     check(choice, list.file());
     if (record.find(choice.key) != nullptr)
-      user_error("{}: '{}' stands twice in it", list.file(), printable(choice.key));
+      user_error("{}: '{}' appears twice", list.file(), printable(choice.key));
     record.add(std::move(choice));
   }
   return record;

@@ -1,5 +1,5 @@
-// Times candidates against each other: interleaved, and the best run of each counts, so that what else the
-// machine does meanwhile decides nothing.
+// Times candidates against each other: interleaved, by the best run of each, so that other load on the
+// machine does not decide.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@ namespace rewire::runtime {
 
 struct Racer {
   std::size_t candidate = 0;
-  std::function<double()> run;                               // the seconds it took
-  double seconds = std::numeric_limits<double>::infinity();  // of its best run
+  std::function<double()> run;                               // returns the seconds it took
+  double seconds = std::numeric_limits<double>::infinity();  // the best run's seconds
 };
 
-/// Runs to warm up, then rounds for as long as the budget lasts by this clock. Racers that are far behind are
-/// taken out of the list. False if time ran out before a few rounds were whole.
+/// Runs to warm up, then runs rounds for as long as the budget lasts by this clock. Removes racers that are
+/// far slower than others. Returns false if time ran out before a few rounds were complete.
 bool race(std::vector<Racer>& racers, const std::function<double()>& clock, double budget_seconds);
 
 }  // namespace rewire::runtime

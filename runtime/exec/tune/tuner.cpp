@@ -55,7 +55,7 @@ std::string Tuner::choose(const ir::Choice& choice) {
                                                 [](const std::string&) { return true; },
                                                 [&] { return racers(choice); }, options_.budget_seconds});
   if (std::ranges::find(choice.candidates, answer) == choice.candidates.end()) {
-    user_error("the recorded choice of '{}' is '{}', which cannot be here: it is one of {}", choice.key,
+    user_error("the recorded choice of '{}' is '{}', which is not available here; choose from {}", choice.key,
                answer, fmt::join(choice.candidates, ", "));
   }
   return answer;
@@ -73,7 +73,7 @@ MadeChoice Tuner::make(const TimedChoice& choice) {
     if (choice.accepts(given->taken)) return *given;
     ++refused_;
     write_log(LogLevel::debug,
-              fmt::format("the recorded choice of '{}' is '{}', which is refused here: it is chosen anew",
+              fmt::format("the recorded choice of '{}' is '{}', which is refused here: it is chosen again",
                           choice.key, given->taken));
   }
   const MadeChoice modelled{choice.key, choice.candidates.front(), std::string(kByModel), {}};

@@ -1,6 +1,6 @@
-// Makes choices, in this order: as they were recorded; as this machine's cache has them; by timing the
-// candidates now, each in a program of its own, forward and gradients; or, where the clock may not decide, by
-// the cost model. What it answered stands in its record.
+// Makes choices, in this order: as recorded; as in this machine's cache; by timing the candidates now, each
+// in a program of its own, forward and gradients; or, if timing is not allowed, by the cost model. Its
+// answers are in its record.
 #pragma once
 
 #include <functional>
@@ -18,46 +18,46 @@ namespace rewire::runtime {
 
 class Tuner;
 
-/// A program that is ready to run: each call runs it once, and says the seconds that took.
+/// A program that is ready to run: each call runs it once and returns the seconds.
 using Trial = std::function<double()>;
-/// Of a module's function "trial", with what the record chooses in it.
+/// Makes the trial of a module's function "trial", with the record's choices in it.
 using MakeTrial = std::function<Trial(const ir::Module&, const ChoiceRecord&)>;
 
 struct TunerOptions {
-  ChoiceRecord given;           // made before: taken as they are
-  bool time = true;             // false: what is not given is the cost model's
-  std::string cache_directory;  // "": nothing can be kept, so that nothing is timed
-  std::string place;            // what a timing depends on beside the key
-  MakeTrial make_trial;         // of the candidates of an ir::Choice
-  /// Of running the candidates of one choice; compiling them comes before. With too little of it the cost
+  ChoiceRecord given;           // made before, taken as they are
+  bool time = true;             // false: the cost model decides what is not given
+  std::string cache_directory;  // "": nothing can be kept, so nothing is timed
+  std::string place;            // what a timing depends on besides the key
+  MakeTrial make_trial;         // for the candidates of an ir::Choice
+  /// The time to run the candidates of one choice, without compiling them. If it is too short, the cost
   /// model decides.
   double budget_seconds = 2;
-  /// Seconds that pass; empty: the steady clock.
+  /// Returns the time in seconds; empty: the steady clock.
   std::function<double()> clock = {};
-  /// Asks whatever programs leave to choose once their ops are lowered; empty: nothing.
+  /// Makes the choices that programs leave once their ops are lowered; empty: none.
   std::function<void(const ir::Module&, const std::vector<std::string>& functions, Tuner&)> late_choices = {};
 };
 
-/// A choice, and how its candidates are timed. A library's algorithms are one: no list of them stands
-/// anywhere but in the library, which may refuse what was recorded elsewhere.
+/// A choice, and a way to time its candidates. A library's algorithms are one: only the library lists them,
+/// and it may refuse what was recorded elsewhere.
 struct TimedChoice {
   std::string key;
   std::vector<std::string> candidates;  // one or more, the fastest by the cost model first
-  std::vector<std::string> labels;      // of the candidates, for the record of their times
-  /// Whether an answer that was made before can still be taken. If not, the choice is made anew.
+  std::vector<std::string> labels;      // names of the candidates in the record of their times
+  /// Returns true if an earlier answer can still be taken. If not, the choice is made anew.
   std::function<bool(const std::string& answer)> accepts;
   std::function<std::vector<Racer>()> racers;
-  double budget_seconds = 0;  // of running them; nothing is timed without
-  /// Whether the cost model's answer, where the time was over, is this machine's for good. If not, it is this
+  double budget_seconds = 0;  // to run them; 0: nothing is timed
+  /// True if the cost model's answer, when time ran out, is this machine's for good. If not, it is this
   /// process's, and the next one asks again.
   bool keep_untimed = true;
-  /// Appends candidates and labels, before the clock decides and not otherwise: those of a library that is
-  /// opened for nothing else. Where it has none to add, the first candidate is taken.
+  /// Appends candidates and labels of a library that is opened for nothing else; called only before timing.
+  /// If it adds none, the first candidate is taken.
   std::function<void(std::vector<std::string>& candidates, std::vector<std::string>& labels)> more = {};
 };
 
-/// The candidates of `key` timed in one and the same module, each recorded in it in turn. `make_module` is
-/// called where they are timed, and not otherwise.
+/// Makes a choice whose candidates are timed in one module, with each in turn recorded as the answer.
+/// `make_module` is called only if they are timed.
 TimedChoice choice_by_trials(const std::string& key, const std::vector<std::string>& candidates,
                              const std::function<ir::Module()>& make_module, const MakeTrial& make_trial,
                              double budget_seconds);
@@ -66,30 +66,30 @@ class Tuner final : public ir::Chooser {
  public:
   explicit Tuner(TunerOptions options);
 
-  /// UserError if a recorded answer is none of the candidates.
+  /// Makes a choice. Throws UserError if a recorded answer is not a candidate.
   std::string choose(const ir::Choice& choice) override;
   std::string choose(const TimedChoice& choice);
 
-  /// Whether the clock would be asked: it is allowed to, answers can be kept, and none that can be taken was
-  /// recorded, given or kept.
+  /// Returns true if the choice would be timed: timing is allowed, answers can be kept, and no answer that
+  /// can be taken was recorded, given or kept.
   bool must_time(const TimedChoice& choice) const;
-  /// Whether an answer of an earlier run was given.
+  /// True if an answer of an earlier run was given.
   bool is_given(std::string_view key) const { return options_.given.find(key) != nullptr; }
-  /// To any question of a kind, the first word of its key.
+  /// True if an answer was given to any choice of a kind, the first word of its key.
   bool is_any_given(std::string_view kind) const;
 
-  /// What was asked, in order.
+  /// The choices that were asked for, in order.
   const ChoiceRecord& record() const { return record_; }
-  /// For how many of them candidates were run, here and now.
+  /// The number of choices whose candidates were run, here and now.
   int timed() const { return timed_; }
-  /// How many the cost model decided for want of time, before or after candidates were run; and the seconds
-  /// that running candidates took: making them comes beside.
+  /// The number of choices that the cost model decided for lack of time, before or after candidates were
+  /// run; and the seconds of running candidates, without making them.
   int out_of_time() const { return out_of_time_; }
   double seconds() const { return seconds_; }
-  /// How many recorded answers were not accepted.
+  /// The number of recorded answers that were not accepted.
   int refused() const { return refused_; }
 
-  /// Asks the options' late choices.
+  /// Makes the late choices of the options.
   void choose_late(const ir::Module& module, const std::vector<std::string>& functions);
 
  private:
@@ -106,9 +106,9 @@ class Tuner final : public ir::Chooser {
   double seconds_ = 0;
 };
 
-/// Every choice in the programs of `module`, put into it: no engine then has one left to make. The cost
-/// model's for programs that are not in `functions`. Then the tuner's late choices, which stand in its record
-/// alone: an engine takes them from there.
+/// Makes every choice in the programs of `module` and writes it there. Programs that are not in `functions`
+/// are left to the cost model. Then makes the tuner's late choices, which are in its record alone: an engine
+/// takes them from there.
 void make_choices(ir::Module& module, const std::vector<std::string>& functions, Tuner& tuner);
 
 }  // namespace rewire::runtime

@@ -152,8 +152,8 @@ function kernelShared(launch, i) {
   const box = h('div', {class: 'kernel-shared'}, h('h3', {}, 'Same code'));
   if (launch.code < 0)
     box.append(note(
-        launch.kind === 'product' ? 'A matrix product has no code of its own: one code serves all products, or a library does.' :
-                                    'A call has no code of its own: a library computes it, or the code of all products.'));
+        launch.kind === 'product' ? 'A matrix product has no code of its own: all products share one code, or a library computes it.' :
+                                    'A call has no code of its own: a library computes it, or the code that all products share.'));
   else if (!others.length) box.append(note('No other launch runs this code.'));
   else
     box.append(
@@ -271,7 +271,7 @@ function textPanes(code, links) {
   return [
     h('div', {class: 'bar'}, toggles,
       links.lines.size ?
-          h('p', {class: 'hint'}, 'Point at a line or an operation: the lines with the same value light up.') :
+          h('p', {class: 'hint'}, 'Point at a line or an operation to highlight the lines with the same value.') :
           null),
     panes
   ];

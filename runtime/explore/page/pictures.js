@@ -213,7 +213,7 @@ function rooflineView(panel) {
                   'The ceilings may be too low and the times too long; measure again on an idle machine.') : '',
       box,
       note(
-          'A dot is a launch; it is larger the more time the launch takes. The lines are this machine’s ceilings: ',
+          'A dot is a launch, and its size grows with the launch’s time. The lines are this machine’s ceilings: ',
           'memory bandwidth to the left, arithmetic to the right. A launch above the slanted line reads from caches.',
           without ? ` ${count(without, 'launch', 'launches')} without arithmetic or time ${
                         without === 1 ? 'is' : 'are'} left out.` :

@@ -107,7 +107,7 @@ function passesView(panel) {
         total = data.passes.reduce((sum, p) => sum + p.ms, 0);
   panel.append(note(
       `${count(data.passes.length, 'pass', 'passes')} changed the IR, in ${ms(total)} ms. `,
-      state.place ? `Those that changed ${state.place} say what they removed (−) and added (+) there.` :
+      state.place ? `Those that changed ${state.place} show what they removed (−) and added (+) there.` :
                     'Select a place to see what they changed there.'));
   const body = h('tbody');
   data.passes.forEach((pass, i) => {
@@ -186,7 +186,7 @@ function kernelsView(panel) {
   const body = h('tbody'), head = h('tr');
   const table =
       h('table', {class: 'kernel-table'},
-        h('caption', {class: 'hidden'}, 'Launches. A column’s button sorts by it.'), h('thead', {}, head), body);
+        h('caption', {class: 'hidden'}, 'Launches. The button of a column sorts by that column.'), h('thead', {}, head), body);
   const sorted = () => {
     const column = kColumns.find((c) => c.id === kernelOptions.sort), sign = kernelOptions.descending ? -1 : 1;
     const keys = new Map(rows.map((i) => [i, column.of(data.launches[i], i)]));

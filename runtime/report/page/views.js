@@ -131,20 +131,20 @@ function summaryView(panel) {
         `${count(running.length, 'run has', 'runs have')} not ended: ${running.slice(0, 4).join(', ')}`,
         `${running.length > 4 ? ', …' : ''}. Final values are the latest ones.`),
     data.mixed_data.length && note(h('strong', {}, 'Data: '), `${data.mixed_data.join('; ')}.`),
-    kFigures.kind === 'train' && note('No run has been evaluated yet. The figures are of training.'),
+    kFigures.kind === 'train' && note('No run has been evaluated yet. The figures are from training.'),
     box('Summary table', summary),
     copyButtons('the summary', summary.model),
     note(groups.some((g) => g.runs.length > 1) && 'Figures are mean ± standard deviation (n − 1) over the runs of a group. ',
-         differences?.hasInterval && 'Green marks the figure of a group that differs from that of every other (see below).'),
+         differences?.hasInterval && 'Green marks a group whose figure differs from that of every other group (see below).'),
     ...differences ? [
       h('h2', {}, `Differences to ${short(differences.first.label)}`),
       box('Differences', differences),
       copyButtons('the differences', differences.model),
       note(differences.hasInterval ?
-        'Means of the differences of runs of one seed, and their 95 % intervals (Student’s t). Those are marked whose ' +
-        'interval excludes 0, green where the group is better. The others may be noise; an interval without width, of seeds ' +
-        'that agree by chance, says nothing.' :
-        'Differences of one seed. Whether there is more than chance in them takes more seeds.')
+        'Mean differences between runs of the same seed, with 95 % intervals (Student’s t). A mark means that the interval ' +
+        'excludes 0; it is green where the group is better. Other differences may be noise. An interval of zero width, from ' +
+        'seeds that agree by chance, says nothing.' :
+        'Differences for one seed. More seeds are needed to tell them from chance.')
     ] : [],
     keys.element, charts
   ].filter(Boolean));
@@ -183,7 +183,7 @@ function curvesView(panel) {
   ];
   const charts = h('div', {class: 'charts'});
   const lost = hasEpochs ? data.runs.filter((run) => !run.steps_per_epoch && run.train.step?.length) : [];
-  const missing = note(`Not drawn by epochs, for lack of a complete one: ${lost.map((run) => run.name).join(', ')}.`);
+  const missing = note(`Not drawn by epoch, because no epoch is complete: ${lost.map((run) => run.name).join(', ')}.`);
   panel.append(h('div', {class: 'bars'}, h('h2', {class: 'hidden'}, 'Curves'),
                  h('div', {class: 'bar'}, controls.slice(0, 3).map((c) => c.element)), controls[3].element),
                missing, charts, names.length ? '' : note('The runs have no lines yet.'));

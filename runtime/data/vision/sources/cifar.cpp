@@ -24,8 +24,9 @@ void append(const std::string& path, std::size_t label_bytes, std::size_t label_
   const std::vector<std::byte> file = read_regular_file(path);
   const std::size_t size = label_bytes + kPixels;
   if (file.empty() || file.size() % size != 0) {
-    user_error("{}: {} bytes are no records of {} ({} of labels, 3 x 32 x 32 of pixels): get the file again",
-               path, file.size(), size, label_bytes);
+    user_error(
+        "{}: {} bytes are not records of {} ({} of labels, 3 x 32 x 32 of pixels): download the file again",
+        path, file.size(), size, label_bytes);
   }
   const auto label_of = [&](std::size_t at) { return std::to_integer<std::int32_t>(file[at + label_at]); };
   check_labels(
@@ -64,11 +65,11 @@ std::unique_ptr<Source> read_cifar(const ir::Attributes& values, const SourceCon
   const bool is_train = context.split == Split::train;
   const bool is_10 = exists("data_batch_1.bin") || exists("test_batch.bin");
   const bool is_100 = exists("train.bin") || exists("test.bin");
-  if (is_10 && is_100) user_error("{}: it holds files of CIFAR-10 and of CIFAR-100", visible(folder));
+  if (is_10 && is_100) user_error("{}: it has files of both CIFAR-10 and CIFAR-100", visible(folder));
   if (!is_10 && !is_100) {
     user_error(
-        "{}: neither CIFAR-10's data_batch_1.bin nor CIFAR-100's train.bin is there: set data.path to the "
-        "folder that holds it",
+        "{}: it has neither CIFAR-10's data_batch_1.bin nor CIFAR-100's train.bin: set data.path to the "
+        "folder that has one",
         visible(folder));
   }
   Records records;
@@ -92,8 +93,8 @@ std::unique_ptr<Source> read_cifar(const ir::Attributes& values, const SourceCon
 extern const SourceRow kCifarSource{
     "cifar",
     "a folder of CIFAR-10 or CIFAR-100 in binary form",
-    {ir::path_parameter("path", "", "the folder"),
-     ir::enum_parameter("labels", {"fine", "coarse"}, "of CIFAR-100: 100 classes, or 20")},
+    {ir::path_parameter("path", "", "folder of the binary files"),
+     ir::enum_parameter("labels", {"fine", "coarse"}, "labels of CIFAR-100; fine: 100 classes; coarse: 20")},
     read_cifar,
     is_cifar};
 

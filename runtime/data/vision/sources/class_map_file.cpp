@@ -29,7 +29,7 @@ std::optional<std::int64_t> label_in(std::string_view text, const std::string& p
   std::int64_t label = -1;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), label);
   if (read.ec != std::errc() || label < 0 || label > kMostLabel)
-    user_error("{}: {} is no label: it must lie between 0 and {}", place, printable(text), kMostLabel);
+    user_error("{}: {} is not a label: it must be from 0 to {}", place, printable(text), kMostLabel);
   return label;
 }
 
@@ -55,8 +55,8 @@ std::vector<Line> read_lines(const std::string& path) {
     Line line{number, text.substr(0, tab), text.substr(tab + 1)};
     const auto [earlier, is_new] = seen.emplace(line.folder, number);
     if (!is_new) {
-      user_error("{} line {}: '{}' has a class by line {}", visible(path), number, printable(line.folder),
-                 earlier->second);
+      user_error("{} line {}: '{}' already has a class from line {}", visible(path), number,
+                 printable(line.folder), earlier->second);
     }
     lines.push_back(std::move(line));
   }
@@ -75,7 +75,7 @@ ClassMap read_class_map(const std::string& path,
     const std::string place = fmt::format("{} line {}", visible(path), line.number);
     const std::optional<std::int64_t> label = label_in(line.name, place);
     if (label.has_value() != gives_labels) {
-      user_error("{}: '{}' is a {}, where line {} has a {}: give all by name, or all by label", place,
+      user_error("{}: '{}' is a {}, but line {} has a {}: use only names, or only labels", place,
                  printable(line.name), gives_labels ? "name" : "label", lines.front().number,
                  gives_labels ? "label" : "name");
     }

@@ -62,7 +62,7 @@ bool is_before(const std::string& one, const std::string& other) {
   std::erase(others, is_train ? folder.test : folder.train);
   user_error("{}: No such file or directory{}", visible(missing.native()),
              others.empty() ? std::string()
-                            : fmt::format("; set data.{}_split to one of the folders that are there: {}",
+                            : fmt::format("; set data.{}_split to one of the existing folders: {}",
                                           is_train ? "train" : "test", names_text(others)));
 }
 
@@ -80,9 +80,8 @@ class FolderLister {
   ImageFileList run() {
     std::vector<std::string> others;
     own_ = class_folders(path_, others);
-    if (own_.empty())
-      user_error("{}: it holds no folders, of which each would be a class", visible(path_.native()));
-    note("folders that are taken for no class", others);
+    if (own_.empty()) user_error("{}: it has no folders; each class needs one", visible(path_.native()));
+    note("folders that are not classes", others);
     if (folder_.class_map.empty()) {
       read_classes();
     } else {
@@ -100,7 +99,8 @@ class FolderLister {
     }
     if (maps && !folder_.allows_empty) refuse_empty_classes(empty);
     note(maps ? "folders without an image" : "classes without an image", empty);
-    note(maps ? "folders of data.class_map that are not here" : "classes of training without a folder here",
+    note(maps ? "folders of data.class_map that are missing here"
+              : "classes of training without a folder here",
          absent);
     if (list_.files.empty()) user_error("{}: it holds no image", visible(path_.native()));
     return std::move(list_);
@@ -120,7 +120,7 @@ class FolderLister {
     if (is_image_folder(train) && is_image_folder(test)) {
       for (const std::string& name : is_test_ ? own_ : class_folders(test)) {
         if (!std::ranges::binary_search(list_.classes, name)) {
-          user_error("{}: {} has no folder of that class to train on: take it out, or rename one of them",
+          user_error("{}: {} has no folder of that class to train on: remove it, or rename one of them",
                      visible((test / name).native()), visible(train.native()));
         }
       }
@@ -134,7 +134,7 @@ class FolderLister {
                                            folder_.counts_naturally ? is_before_naturally : is_before);
     for (const std::string& name : own_) {
       if (!map.labels.contains(name)) {
-        user_error("{}: {} has no line for this folder: add one, or take the folder out",
+        user_error("{}: {} has no line for this folder: add one, or remove the folder",
                    visible((path_ / name).native()), visible(folder_.class_map));
       }
     }
@@ -156,7 +156,7 @@ class FolderLister {
 
   [[noreturn]] void refuse_empty(const std::string& name) const {
     const std::string& text = unread_.at(name);
-    user_error("{}: no JPEG or PNG file is in this class{}: take it out, or set data.allow_empty=true",
+    user_error("{}: this class has no JPEG or PNG file{}: remove it, or set data.allow_empty=true",
                visible((path_ / name).native()), text.empty() ? "" : ", but " + text);
   }
 
@@ -212,14 +212,16 @@ ImageFileList list_image_folder(const ImageFolder& folder, Split split) {
 
 extern const SourceRow kFolderSource{
     "folder",
-    "JPEG and PNG files in a folder for each class",
-    {ir::path_parameter("path", "", "the folder that holds the splits"),
-     ir::text_parameter("train_split", "train", "its folder of training images"),
-     ir::text_parameter("test_split", "val", "its folder of images for evaluation"),
+    "JPEG and PNG files, one folder per class",
+    {ir::path_parameter("path", "", "folder of both splits"),
+     ir::text_parameter("train_split", "train", "subfolder of the training images"),
+     ir::text_parameter("test_split", "val", "subfolder of the test images"),
      ir::enum_parameter("class_order", {"name", "natural"},
-                        "of the classes' names: byte by byte, or numbers in them by their value"),
-     ir::path_parameter("class_map", "", "a file that gives folders their classes, FOLDER<TAB>NAME or LABEL"),
-     ir::bool_parameter("allow_empty", false, "whether classes may have no image"), exif_parameter()},
+                        "order of the class folders; name: byte by byte; natural: numbers in names by value"),
+     ir::path_parameter("class_map", "",
+                        "file that assigns class folders to classes, FOLDER<TAB>NAME or LABEL per line; "
+                        "empty: a folder's name is its class"),
+     ir::bool_parameter("allow_empty", false, "accept class folders without images"), exif_parameter()},
     open_folder,
     is_folder_of_classes};
 

@@ -33,7 +33,7 @@ NamedArray read_array(const std::string& folder, const std::string& stem, std::s
   const std::string path = find_file(folder, stem);
   IdxArray array = parse_idx(read_regular_file(path), path);
   if (array.shape.size() != rank) {
-    user_error("{}: rank {}, where {} is expected", path, array.shape.size(), rank);
+    user_error("{}: its rank is {}, but must be {}", path, array.shape.size(), rank);
   }
   return {path, std::move(array)};
 }
@@ -67,10 +67,11 @@ bool is_idx(const std::string& path) {
 
 }  // namespace
 
-extern const SourceRow kIdxSource{"idx",
-                                  "a folder of the MNIST family: four IDX files, plain or gzip",
-                                  {ir::path_parameter("path", kFashionMnistFolder, "the folder")},
-                                  read_folder,
-                                  is_idx};
+extern const SourceRow kIdxSource{
+    "idx",
+    "a folder of the MNIST family: four IDX files, plain or gzip",
+    {ir::path_parameter("path", kFashionMnistFolder, "folder of the four IDX files")},
+    read_folder,
+    is_idx};
 
 }  // namespace rewire::runtime

@@ -67,8 +67,8 @@ class ImageCollector {
 
   void collect(const fs::path& folder, int depth) {
     if (depth > kMostDepth) {
-      user_error("{}: folders {} deep: does a link lead back to one of them?", visible(folder.native()),
-                 kMostDepth);
+      user_error("{}: folders are nested {} deep: does a link lead back to one of them?",
+                 visible(folder.native()), kMostDepth);
     }
     for (const fs::directory_entry& entry : all_entries(folder)) {
       const fs::path& path = entry.path();
@@ -186,7 +186,7 @@ std::vector<std::string> lines_of_file(const std::string& path, std::size_t most
 
 void check_image_channels(const std::string& folder, std::int64_t channels) {
   if (channels == 1 || channels == 3) return;
-  user_error("{}: images have 1 or 3 channels, model.channels is {}", visible(folder), channels);
+  user_error("{}: images have 1 or 3 channels, but model.channels is {}", visible(folder), channels);
 }
 
 std::string file_stamp(const std::string& path) {
@@ -207,7 +207,7 @@ std::string ImageFiles::name() const {
 ir::ParameterSpec exif_parameter() {
   return ir::enum_parameter(
       "exif", {"ignore", "apply"},
-      "the orientation that EXIF gives a photograph: ignored, or applied to its pixels");
+      "EXIF orientation of photographs; ignore: keep the pixels as stored; apply: rotate or mirror them");
 }
 
 Decoding decoding(const ir::Attributes& values, std::int64_t channels) {
@@ -239,7 +239,8 @@ SourceNotes notes_of(const ImageFileList& list) {
   if (!unread.empty()) {
     notes.left_out.insert(
         notes.left_out.begin(),
-        fmt::format("files that look like images and are left out: {}; JPEG and PNG files are read", unread));
+        fmt::format("files that look like images but are left out: {}; only JPEG and PNG files are read",
+                    unread));
   }
   return notes;
 }

@@ -1,4 +1,4 @@
-// Images that are files of their own, each with its label: what the layouts of such files on a disk share.
+// Labelled images with files of their own: the common part of the layouts of such files on a disk.
 #pragma once
 
 #include <cstddef>
@@ -20,76 +20,79 @@ struct ImageFile {
   std::int64_t label;
 };
 
-/// How many of what looks like an image is not taken, by kind: ".webp", "hidden".
+/// Counts of files that look like images but are not taken, by kind: ".webp", "hidden".
 using UnreadKinds = std::map<std::string, std::int64_t>;
-/// "8 .webp, 2 hidden"
+/// Formats the counts: "8 .webp, 2 hidden".
 std::string unread_text(const UnreadKinds& kinds);
 
-/// "a, b, …": five at most, so that a message stays a line.
+/// Joins names: "a, b, …", at most five, so that a message stays one line.
 std::string names_text(const std::vector<std::string>& names);
 
 struct ImageFileList {
-  std::string folder;                // that all paths begin with
-  std::vector<std::string> classes;  // by label
+  std::string folder;                // prefix of all paths
+  std::vector<std::string> classes;  // names by label
   std::vector<ImageFile> files;
   UnreadKinds unread;
-  SourceNotes notes;  // without what is unread
+  SourceNotes notes;  // without `unread`
 };
 
-/// All that a source of the list has to say.
+/// Returns the notes of a source of the list, with what is unread.
 SourceNotes notes_of(const ImageFileList& list);
 
 /// A folder of images, ROOT/SPLIT/CLASS/…/NAME.
 struct ImageFolder {
   std::filesystem::path root;
   std::string train = "train", test = "val";  // folders of the splits
-  bool allows_empty = false;                  // classes without an image
-  bool counts_naturally = false;              // classes: "2" before "10"
-  std::string class_map = {};  // a file that gives folders their classes (class_map_file.h); "": none
+  bool allows_empty = false;                  // allows classes without images
+  bool counts_naturally = false;              // sorts class "2" before "10"
+  std::string class_map = {};  // file that gives folders their classes (class_map_file.h); "": none
 };
-/// The images of a split. Classes are those of train; those of test have the labels of their names, and some may lack.
-/// With a class map they are the names in it, or nobody names them where it gives labels. UserError naming the folder or
-/// file, and its fault.
+/// Lists the images of a split. The classes come from train; test images are labelled by name, and test may
+/// lack classes. With a class map, the map names the classes, or nothing does if it gives labels. Throws
+/// UserError naming the folder or file and its fault.
 ImageFileList list_image_folder(const ImageFolder& folder, Split split);
-/// Of Tiny ImageNet as it is distributed.
+/// Lists the images of Tiny ImageNet as it is distributed.
 ImageFileList list_tiny_imagenet(const std::filesystem::path& folder, Split split);
 
-/// The paths in a folder, sorted byte by byte; names that begin with a dot are left out. UserError.
+/// Returns the paths in a folder, sorted byte by byte, without names that begin with a dot. Throws UserError
+/// if it cannot be read.
 std::vector<std::filesystem::path> folder_entries(const std::filesystem::path& folder);
 bool is_image_folder(const std::filesystem::path& path);
 bool has_file(const std::filesystem::path& path);
-/// The folders in `folder` that may be classes, sorted. Hidden ones, and those that systems make, as __MACOSX, are none:
-/// their names are added to `others`.
+/// Returns the folders in `folder` that may be classes, sorted. Hidden and system folders, such as __MACOSX,
+/// are left out; their names are added to `others`.
 std::vector<std::string> class_folders(const std::filesystem::path& folder, std::vector<std::string>& others);
 std::vector<std::string> class_folders(const std::filesystem::path& folder);
-/// Adds the images below `folder`, in the order of their names; a name without a suffix is one where the file begins
-/// as an image. Links are followed, and counted where they lead out of `root`. UserError where folders lie too deep.
+/// Adds the images below `folder`, in the order of their names. A name without a suffix counts if the file
+/// begins like an image. Links are followed, and counted if they lead out of `root`. Throws UserError if
+/// folders lie too deep.
 void collect_images(const std::filesystem::path& root, const std::filesystem::path& folder,
                     std::int64_t label, ImageFileList& list);
-/// Whether a path, its links resolved, lies in `root` or below it.
+/// Returns true if a path, with its links resolved, is `root` or below it.
 bool is_below(const std::filesystem::path& root, const std::filesystem::path& path);
-/// The whole of a file of a data set: a pipe or a device is none. UserError.
+/// Reads the whole of a file of a data set. Throws UserError, also on a pipe or a device.
 std::vector<std::byte> read_regular_file(const std::string& path,
                                          std::size_t most = std::numeric_limits<std::size_t>::max());
-/// Of a text, without their ends, which may be Windows'. UserError, also where there are more than `most`.
+/// Returns the lines of a text file without their ends (LF or CRLF). Throws UserError, also for more than
+/// `most` lines.
 std::vector<std::string> lines_of_file(const std::string& path, std::size_t most);
-/// UserError unless the network takes as many channels as files of images can give: 1 or 3.
+/// Throws UserError unless the network takes as many channels as image files can give: 1 or 3.
 void check_image_channels(const std::string& folder, std::int64_t channels);
-/// Path, size and times of change: what a fingerprint is made of. UserError where the file is gone.
+/// Returns path, size and times of change, for a fingerprint. Throws UserError if the file is gone.
 std::string file_stamp(const std::string& path);
 
-/// How a source decodes its files.
+/// The decoding of a source's files.
 struct Decoding {
   std::int64_t channels = 3;
-  bool is_upright = false;  // as EXIF says
+  bool is_upright = false;  // turned as EXIF says
 };
-/// data.exif, and what its value asks for.
+/// The parameter data.exif; decoding() converts its value.
 ir::ParameterSpec exif_parameter();
 Decoding decoding(const ir::Attributes& values, std::int64_t channels);
-/// buffer.file as pixels in buffer.pixels.
+/// Decodes buffer.file into buffer.pixels.
 StoredImage decode_file(ReadBuffer& buffer, std::string_view name, const Decoding& how,
                         const BoxFunction& needed);
-/// Begins a fingerprint: what pixels of files depend on beside the files.
+/// Returns the beginning of a fingerprint: the settings that pixels depend on besides the files.
 std::string decoding_stamp(std::string_view what, const Decoding& how);
 
 /// JPEG and PNG files, decoded when they are read.

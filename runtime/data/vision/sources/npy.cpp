@@ -52,8 +52,8 @@ ir::Shape array_image_shape(const HostTensor& images, const std::string& path, b
   const ir::Shape& shape = images.type().shape;
   if (images.type().dtype != ir::DType::u8 || (shape.size() != 3 && shape.size() != 4)) {
     user_error(
-        "{}: {}: images are u8 of rank 3 or 4: [N, H, W], [N, H, W, C] or, with data.layout=nchw, [N, C, H, "
-        "W]",
+        "{}: {}: images must be u8 of rank 3 or 4: [N, H, W], [N, H, W, C] or, with data.layout=nchw, [N, C, "
+        "H, W]",
         visible(path), array_shape(images));
   }
   if (shape.size() == 3) return {1, shape[1], shape[2]};
@@ -61,7 +61,7 @@ ir::Shape array_image_shape(const HostTensor& images, const std::string& path, b
   const ir::Shape &said = is_nchw ? nchw : nhwc, &other = is_nchw ? nhwc : nchw;
   const auto is_usual = [](std::int64_t count) { return count == 1 || count == 3; };
   if ((said[0] != channels && other[0] == channels) || (!is_usual(said[0]) && is_usual(other[0]))) {
-    user_error("{}: {}: as {} these are images of {} channels, model.channels is {}: set data.layout={}",
+    user_error("{}: {}: as {} these images have {} channels, but model.channels is {}: set data.layout={}",
                visible(path), array_shape(images), is_nchw ? "nchw" : "nhwc", said[0], channels,
                is_nchw ? "nhwc" : "nchw");
   }
@@ -95,7 +95,7 @@ std::vector<std::int32_t> narrow_labels(const HostTensor& labels, const std::str
   for (const Integer value : values) {
     const auto label = static_cast<std::int64_t>(value);
     if (label > std::numeric_limits<std::int32_t>::max())
-      user_error("{}: sample {} has label {}: labels lie below 2^31", name, narrow.size(), label);
+      user_error("{}: sample {} has label {}: labels must be below 2^31", name, narrow.size(), label);
     narrow.push_back(static_cast<std::int32_t>(label));
   }
   return narrow;
@@ -109,7 +109,8 @@ std::vector<std::int32_t> read_labels(const std::string& path, std::int64_t clas
   if (is_list && dtype == ir::DType::i64) return narrow_labels<std::int64_t>(labels, path, classes);
   if (is_list && dtype == ir::DType::i32) return narrow_labels<std::int32_t>(labels, path, classes);
   if (is_list && dtype == ir::DType::u8) return narrow_labels<std::uint8_t>(labels, path, classes);
-  user_error("{}: {}: labels are i64, i32 or u8 of shape [N] or [N, 1]", visible(path), array_shape(labels));
+  user_error("{}: {}: labels must be i64, i32 or u8 of shape [N] or [N, 1]", visible(path),
+             array_shape(labels));
 }
 
 std::unique_ptr<Source> read_arrays(const ir::Attributes& values, const SourceContext& asks) {
@@ -142,8 +143,9 @@ bool are_arrays(const std::string& path) {
 extern const SourceRow kNpySource{
     "npy",
     "NumPy arrays: {train,test}_images.npy and {train,test}_labels.npy",
-    {ir::path_parameter("path", "", "the folder that holds the four files"),
-     ir::enum_parameter("layout", {"nhwc", "nchw"}, "of arrays of rank 4: where the channels stand")},
+    {ir::path_parameter("path", "", "folder of the four arrays"),
+     ir::enum_parameter("layout", {"nhwc", "nchw"},
+                        "axis order of arrays of rank 4; nhwc: channels last; nchw: channels first")},
     read_arrays,
     are_arrays};
 

@@ -89,10 +89,10 @@ class Shards final : public ImageSource {
     SourceNotes notes;
     const std::string text = unread_text(unread);
     if (text.empty()) return notes;
-    notes.left_out.push_back(fmt::format("samples that look like images and are left out: {}", text));
+    notes.left_out.push_back(fmt::format("samples that look like images but are left out: {}", text));
     if (!dotted.empty())
       notes.left_out.back() +=
-          fmt::format("; a key ends at the first dot, so {} is no image: rename it", visible(dotted));
+          fmt::format("; a key ends at the first dot, so {} is not an image: rename it", visible(dotted));
     return notes;
   }
 
@@ -142,8 +142,8 @@ class Shards final : public ImageSource {
       user_error("cannot read {}: {}", visible(shard.path), std::generic_category().message(error));
     };
     const auto fail_changed = [&shard] {
-      throw DataError(
-          fmt::format("{}: the shard has changed since it was opened: start again", visible(shard.path)));
+      throw DataError(fmt::format("{}: the shard has changed since it was opened: run the command again",
+                                  visible(shard.path)));
     };
     const codegen::Descriptor file(::open(shard.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     struct stat status{};
@@ -154,7 +154,7 @@ class Shards final : public ImageSource {
     try {
       bytes.resize(image.size);
     } catch (const std::bad_alloc&) {
-      user_error("{}: an image of {} bytes: more than there is memory for", visible(shard.path), image.size);
+      user_error("{}: there is not enough memory for an image of {} bytes", visible(shard.path), image.size);
     }
     for (std::size_t done = 0; done < bytes.size();) {
       const ssize_t count = ::pread(file.get(), bytes.data() + done, bytes.size() - done,
@@ -183,12 +183,13 @@ std::unique_ptr<Source> open_shards(const ir::Attributes& values, const SourceCo
   const std::string& pattern = values.get_string(key);
   const std::vector<std::string> paths = matching_files(folder, pattern);
   if (paths.empty())
-    user_error("{}: no name in it matches {}: set data.{}", visible(folder), printable(pattern), key);
+    user_error("{}: no file name matches {}: set data.{}", visible(folder), printable(pattern), key);
   const char* other = context.split == Split::train ? "test_shards" : "train_shards";
   for (const std::string& path : paths) {
     const std::string name = std::filesystem::path(path).filename().string();
     if (::fnmatch(values.get_string(other).c_str(), name.c_str(), 0) == 0)
-      user_error("{}: it matches data.train_shards and data.test_shards: narrow one of them", visible(path));
+      user_error("{}: it matches both data.train_shards and data.test_shards: narrow one of them",
+                 visible(path));
   }
   std::vector<ShardIndex> shards = index_shards(paths);
   std::uint64_t count = 0;
@@ -214,10 +215,12 @@ bool are_shards(const std::string& path) {
 extern const SourceRow kShardsSource{
     "shards",
     "tar files of JPEG and PNG images, as webdataset and `rewire data pack` write them",
-    {ir::path_parameter("path", "", "the folder that holds the shards"),
-     ir::text_parameter("train_shards", "*train*.tar", "a pattern of the names of its shards for training"),
-     ir::text_parameter("test_shards", "*val*.tar", "a pattern of the names of its shards for evaluation"),
-     ir::int_parameter("shuffle_buffer", 1000, "samples that are mixed in training").at_least(1).at_most(1e9),
+    {ir::path_parameter("path", "", "folder of the shards"),
+     ir::text_parameter("train_shards", "*train*.tar", "glob pattern of the training shards' names"),
+     ir::text_parameter("test_shards", "*val*.tar", "glob pattern of the test shards' names"),
+     ir::int_parameter("shuffle_buffer", 1000, "number of samples in the training shuffle buffer")
+         .at_least(1)
+         .at_most(1e9),
      exif_parameter()},
     open_shards,
     are_shards};

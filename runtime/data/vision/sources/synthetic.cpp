@@ -31,7 +31,7 @@ void check_memory(std::int64_t count, const ir::Shape& image) {
   }
   if (!fits || bytes > memory) {
     user_error(
-        "data.count is {}: so many synthetic images of {} x {} x {} bytes do not fit this machine's memory "
+        "data.count is {}: that many synthetic images of {} x {} x {} bytes do not fit this machine's memory "
         "of {} MB; lower it",
         count, image[0], image[1], image[2], memory / 1'000'000);
   }
@@ -76,8 +76,8 @@ std::unique_ptr<Source> draw_images(const ir::Attributes& values, const SourceCo
 
 extern const SourceRow kSyntheticSource{
     "synthetic",
-    "images that can be learnt and need no file, of the size and the classes that the network has",
-    {ir::int_parameter("count", 1024, "images of each split").at_least(1).at_most(1e9)},
+    "learnable images made without files, with the network's size and classes",
+    {ir::int_parameter("count", 1024, "images per split").at_least(1).at_most(1e9)},
     draw_images};
 
 }  // namespace rewire::runtime

@@ -67,10 +67,10 @@ class AnnotationReader {
       ++line_;
       add(line);
     }
-    if (lines_.empty()) user_error("{}: it has no lines: get the file again", visible(path_));
+    if (lines_.empty()) user_error("{}: it has no lines: download the file again", visible(path_));
     if (unread_.empty()) return;
     const auto first = std::ranges::min_element(unread_, {}, [](const auto& image) { return image.first; });
-    user_error("{}: no line for {}: {} of the images have none; get the files again", visible(path_),
+    user_error("{}: no line for {}: {} of the images have none; download the files again", visible(path_),
                visible(first->second), unread_.size());
   }
 
@@ -78,23 +78,23 @@ class AnnotationReader {
   void add(std::string_view line) {
     AnnotationLine parsed;
     if (!parse_annotation(line, parsed)) {
-      user_error("{} line {}: {} is not a file, its class and four numbers, parted by tabs", visible(path_),
-                 line_, printable(line));
+      user_error("{} line {}: {} is not a file, its class and four numbers, separated by tabs",
+                 visible(path_), line_, printable(line));
     }
     const std::string file(parsed.file);
     const auto label = labels_.find(std::string(parsed.wnid));
     if (label == labels_.end()) {
-      user_error("{} line {}: {} is of class {}, for which train has no folder", visible(path_), line_,
+      user_error("{} line {}: {} has the class {}, for which train has no folder", visible(path_), line_,
                  printable(file), printable(parsed.wnid));
     }
     const auto [earlier, is_new] = lines_.emplace(file, line_);
     if (!is_new) {
-      user_error("{} line {}: {} was named in line {}", visible(path_), line_, printable(file),
+      user_error("{} line {}: {} is already in line {}", visible(path_), line_, printable(file),
                  earlier->second);
     }
     const auto image = unread_.find(file);
     if (image == unread_.end()) {
-      user_error("{} line {}: {} is not in the folder images beside it", visible(path_), line_,
+      user_error("{} line {}: {} is not in the folder images next to it", visible(path_), line_,
                  printable(file));
     }
     list_.files.push_back({std::move(image->second), label->second});
@@ -115,10 +115,10 @@ class AnnotationReader {
   if (!is_image_folder(val)) user_error("{}: No such file or directory", visible(val.native()));
   const std::vector<std::string> folders = class_folders(val);
   if (std::ranges::any_of(folders, [](const std::string& name) { return name != "images"; })) {
-    user_error("{}: it has a folder for each class and no {}: set data.format=folder", visible(val.native()),
+    user_error("{}: it has a folder per class but no {}: set data.format=folder", visible(val.native()),
                kAnnotations);
   }
-  user_error("{}: no {} is there: get the files again", visible(val.native()), kAnnotations);
+  user_error("{}: it has no {}: download the files again", visible(val.native()), kAnnotations);
 }
 
 void list_train(const std::filesystem::path& train, ImageFileList& list) {
@@ -126,13 +126,13 @@ void list_train(const std::filesystem::path& train, ImageFileList& list) {
     const std::filesystem::path folder = train / list.classes[label];
     if (!is_image_folder(folder / "images")) {
       user_error(
-          "{}: no folder images is in it: where the classes' folders hold the images, set data.format=folder",
+          "{}: it has no folder images: if the classes' folders hold the images, set data.format=folder",
           visible(folder.native()));
     }
     const std::size_t before = list.files.size();
     collect_images(train.parent_path(), folder / "images", static_cast<std::int64_t>(label), list);
     if (list.files.size() == before)
-      user_error("{}: no JPEG or PNG file is in this class", visible((folder / "images").native()));
+      user_error("{}: this class has no JPEG or PNG file", visible((folder / "images").native()));
   }
 }
 
@@ -156,7 +156,7 @@ ImageFileList list_tiny_imagenet(const std::filesystem::path& folder, Split spli
   const std::filesystem::path train = folder / "train", val = folder / "val";
   ImageFileList list{(split == Split::train ? train : val).string(), class_folders(train), {}, {}, {}};
   if (list.classes.empty())
-    user_error("{}: it holds no folders, of which each would be a class", visible(train.native()));
+    user_error("{}: it has no folders; each class needs one", visible(train.native()));
   if (split == Split::train) {
     list_train(train, list);
   } else {
@@ -169,7 +169,7 @@ ImageFileList list_tiny_imagenet(const std::filesystem::path& folder, Split spli
 extern const SourceRow kTinyImagenetSource{
     "tiny_imagenet",
     "Tiny ImageNet as it is distributed",
-    {ir::path_parameter("path", "", "the folder that holds train and val"), exif_parameter()},
+    {ir::path_parameter("path", "", "folder that holds train and val"), exif_parameter()},
     open_tiny_imagenet,
     is_tiny_imagenet};
 

@@ -22,10 +22,11 @@ class ColorJitter final : public TransformOf<std::uint8_t, std::uint8_t> {
       : shape_(std::move(image)), probability_(probability) {
     std::ranges::copy(strengths, strengths_.begin());
     if (strengths_[3] > kMostHue)
-      user_error("transforms.color_jitter has a hue of {}: it takes at most {}", strengths_[3], kMostHue);
+      user_error("transforms.color_jitter has a hue of {}; the maximum is {}", strengths_[3], kMostHue);
     if (shape_[0] != 3 && (strengths_[2] > 0 || strengths_[3] > 0)) {
-      user_error("transforms.color_jitter changes saturation or hue; images have {}, not 3 channels",
-                 shape_[0]);
+      user_error(
+          "transforms.color_jitter changes saturation or hue, which needs images of 3 channels, not {}",
+          shape_[0]);
     }
   }
 
@@ -79,13 +80,12 @@ class ColorJitter final : public TransformOf<std::uint8_t, std::uint8_t> {
 extern const TransformRow kColorJitter{
     "color_jitter",
     "changes brightness, contrast, saturation and hue at random, in random order",
-    {ir::list_parameter(
-         "color_jitter", {},
-         "how far brightness, contrast, saturation (factors from 1 - x to 1 + x) and hue (at most 0.5) go; "
-         "none: not at all")
+    {ir::list_parameter("color_jitter", {},
+                        "strengths of brightness, contrast and saturation (factors from 1 - x to 1 + x) and "
+                        "hue (at most 0.5), applied in random order; empty: no color jitter")
          .at_least(0)
          .at_most(kMostStrength),
-     ir::float_parameter("color_jitter_prob", 1, "share of the training images that it changes")
+     ir::float_parameter("color_jitter_prob", 1, "share of the training images that are jittered")
          .at_least(0)
          .at_most(1)},
     true,

@@ -45,7 +45,8 @@ extern const TransformRow kGaussianBlur{
     {ir::float_parameter("blur_prob", 0, "share of the training images that are blurred")
          .at_least(0)
          .at_most(1),
-     ir::list_parameter("blur_sigma", {0.1, 2}, "least and greatest deviation of the Gaussian, in pixels")
+     ir::list_parameter("blur_sigma", {0.1, 2},
+                        "smallest and largest standard deviation of the Gaussian, in pixels")
          .at_least(0)
          .at_most(kMostSigma)},
     true,

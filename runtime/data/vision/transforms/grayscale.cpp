@@ -12,7 +12,7 @@ class Grayscale final : public TransformOf<std::uint8_t, std::uint8_t> {
  public:
   Grayscale(ir::Shape image, double probability) : shape_(std::move(image)), probability_(probability) {
     if (shape_[0] != 3)
-      user_error("transforms.grayscale_prob takes images of 3 channels; these have {}", shape_[0]);
+      user_error("transforms.grayscale_prob needs images of 3 channels; these have {}", shape_[0]);
   }
 
   ir::Shape shape() const override { return shape_; }
@@ -32,7 +32,7 @@ class Grayscale final : public TransformOf<std::uint8_t, std::uint8_t> {
 
 extern const TransformRow kGrayscale{
     "grayscale",
-    "takes the colours from some images",
+    "turns some images grey",
     {ir::float_parameter("grayscale_prob", 0, "share of the training images that become grey")
          .at_least(0)
          .at_most(1)},

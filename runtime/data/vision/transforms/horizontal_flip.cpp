@@ -63,8 +63,8 @@ class HorizontalFlip final : public TransformOf<std::uint8_t, std::uint8_t> {
 
 extern const TransformRow kHorizontalFlip{
     "horizontal_flip",
-    "mirrors one image in two left to right",
-    {ir::bool_parameter("horizontal_flip", false, "mirror one training image in two")},
+    "mirrors half of the images left to right",
+    {ir::bool_parameter("horizontal_flip", false, "mirror every second training image, at random")},
     true,
     [](const ir::Attributes& values, const TransformContext& context) -> std::unique_ptr<Transform> {
       if (!values.get_bool("horizontal_flip")) return nullptr;

@@ -22,7 +22,7 @@ double beta(double alpha, double u) {
 double alpha_of(const ir::Attributes& values, std::string_view key) {
   const double alpha = values.get_double(key);
   if (alpha > 0 && alpha < kLeastAlpha)
-    user_error("transforms.{} is {}; it must be 0 or {} and more", key, alpha, kLeastAlpha);
+    user_error("transforms.{} is {}; it must be 0, or at least {}", key, alpha, kLeastAlpha);
   return alpha;
 }
 
@@ -107,12 +107,16 @@ class Mix final : public BatchTransform {
 extern const TransformRow kMix{
     "mix",
     "MixUp and CutMix: blends images of a batch, or copies boxes between them, and blends their targets",
-    {ir::float_parameter("mixup", 0, "alpha of MixUp's share; 0: no MixUp").at_least(0).at_most(kMostAlpha),
-     ir::float_parameter("cutmix", 0, "alpha of CutMix's share; 0: no CutMix")
+    {ir::float_parameter("mixup", 0, "MixUp: alpha of the Beta distribution of the share; 0: no MixUp")
          .at_least(0)
          .at_most(kMostAlpha),
-     ir::float_parameter("mix_prob", 1, "share of the batches that are mixed").at_least(0).at_most(1),
-     ir::float_parameter("mix_switch_prob", 0.5, "share of CutMix among them, where both are on")
+     ir::float_parameter("cutmix", 0, "CutMix: alpha of the Beta distribution of the share; 0: no CutMix")
+         .at_least(0)
+         .at_most(kMostAlpha),
+     ir::float_parameter("mix_prob", 1, "share of the training batches that are mixed")
+         .at_least(0)
+         .at_most(1),
+     ir::float_parameter("mix_switch_prob", 0.5, "share of CutMix among mixed batches, where both are on")
          .at_least(0)
          .at_most(1)},
     true,

@@ -30,8 +30,8 @@ class Normalize final : public TransformOf<std::uint8_t, float> {
         const double pixel = (static_cast<double>(byte) / 255.0 - mean) / deviation;
         if (!std::isfinite(ir::round_to(ir::DType::f32, pixel))) {
           user_error(
-              "transforms.mean {} and transforms.std {} make {:.3g} of a pixel of {}/255: f32 has no such "
-              "number",
+              "transforms.mean {} and transforms.std {} give {:.3g} for a pixel of {}/255: f32 cannot hold "
+              "it",
               mean, deviation, pixel, byte);
         }
         floats_.push_back(static_cast<float>(pixel));
@@ -63,9 +63,12 @@ class Normalize final : public TransformOf<std::uint8_t, float> {
 
 extern const TransformRow kNormalize{
     "normalize",
-    "makes floats of bytes: (pixel / 255 - mean) / std",
-    {ir::list_parameter("mean", {0}, "subtracted from pixels in [0, 1]; one a channel, or one for all"),
-     ir::list_parameter("std", {1}, "what is left is divided by it; one a channel, or one for all").above(0)},
+    "converts bytes to floats: (pixel / 255 - mean) / std",
+    {ir::list_parameter("mean", {0},
+                        "mean subtracted from pixels in [0, 1]; one value per channel, or one for all"),
+     ir::list_parameter("std", {1},
+                        "standard deviation that divides the result; one value per channel, or one for all")
+         .above(0)},
     false,
     [](const ir::Attributes& values, const TransformContext& context) -> std::unique_ptr<Transform> {
       return std::make_unique<Normalize>(context.image, values.get<ir::Doubles>("mean"),

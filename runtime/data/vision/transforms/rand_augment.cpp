@@ -164,13 +164,13 @@ class RandAugment final : public TransformOf<std::uint8_t, std::uint8_t> {
         probability_(is_timm_ ? values.get_double("rand_augment_prob") : 1) {
     const std::int64_t channels = shape_[0];
     if (channels != 1 && channels != 3)
-      user_error("transforms.rand_augment takes images of 1 or 3 channels; these have {}", channels);
+      user_error("transforms.rand_augment needs images of 1 or 3 channels; these have {}", channels);
     if (!is_timm_ && magnitude_ != std::trunc(magnitude_)) {
-      user_error("transforms.rand_augment_magnitude {} is no bin of torchvision's: it takes 0 to {}",
-                 magnitude_, kMagnitudeBins - 1);
+      user_error("transforms.rand_augment_magnitude {} is not one of torchvision's bins, 0 to {}", magnitude_,
+                 kMagnitudeBins - 1);
     }
     if (!is_timm_ && deviation_ != 0)
-      user_error("transforms.rand_augment_mstd {} has a meaning for rand_augment=timm alone", deviation_);
+      user_error("transforms.rand_augment_mstd {} has an effect only with rand_augment=timm", deviation_);
     ir::Doubles fill = values.get<ir::Doubles>("rand_augment_fill");
     if (fill.empty()) fill = ir::Doubles{is_timm_ ? 128.0 : 0.0};
     if (fill.size() != 1 && fill.size() != static_cast<std::size_t>(channels)) {
@@ -224,17 +224,17 @@ class RandAugment final : public TransformOf<std::uint8_t, std::uint8_t> {
 
 extern const TransformRow kRandAugment{
     "rand_augment",
-    "a few operations of one strength, drawn from torchvision's list or timm's",
+    "applies a few random operations of one strength, from torchvision's list or timm's",
     {ir::enum_parameter("rand_augment", {"none", "torchvision", "timm"},
-                        "whose list, strengths and pixels; none: no such augmentation"),
-     ir::int_parameter("rand_augment_ops", 2, "operations, one behind the other")
-         .at_least(1)
-         .at_most(kMostOps),
+                        "RandAugment of training images; torchvision, timm: the operations, strengths and "
+                        "pixels of that library; none: no RandAugment"),
+     ir::int_parameter("rand_augment_ops", 2, "operations per image").at_least(1).at_most(kMostOps),
      ir::float_parameter("rand_augment_magnitude", 9,
-                         "strength: torchvision's bin of 0 to 30, timm's level, which ends at 10")
+                         "strength: torchvision's bin from 0 to 30, or timm's level from 0 to 10")
          .at_least(0)
          .at_most(kMagnitudeBins - 1),
-     ir::float_parameter("rand_augment_mstd", 0, "deviation of timm's level, drawn for each operation")
+     ir::float_parameter("rand_augment_mstd", 0,
+                         "standard deviation of timm's level, drawn for each operation")
          .at_least(0)
          .at_most(100),
      ir::float_parameter("rand_augment_prob", 0.5,
@@ -242,7 +242,8 @@ extern const TransformRow kRandAugment{
          .at_least(0)
          .at_most(1),
      ir::list_parameter("rand_augment_fill", {},
-                        "what rotations, shears and shifts bring in, 0 to 255; none: 0, with timm 128")
+                        "value from 0 to 255 of pixels from outside the image, one per channel or one for "
+                        "all; empty: 0, with timm 128")
          .at_least(0)
          .at_most(255)},
     true,
@@ -250,7 +251,7 @@ extern const TransformRow kRandAugment{
       if (values.get_string("rand_augment") == "none") return nullptr;
       if (context.has_boxes)
         user_error(
-            "transforms.rand_augment turns, shears and shifts images, and moves no boxes: set it to none");
+            "transforms.rand_augment rotates, shears and shifts images, but not their boxes: set it to none");
       return std::make_unique<RandAugment>(values, context);
     },
     {},

@@ -91,12 +91,12 @@ class RandomCrop final : public TransformOf<std::uint8_t, std::uint8_t> {
 
 extern const TransformRow kRandomCrop{
     "random_crop",
-    "pads an image and cuts its own size out at a random place",
-    {ir::int_parameter("crop_padding", 0, "pixels on each side; 0: no crop")
+    "pads an image and crops its original size at a random place",
+    {ir::int_parameter("crop_padding", 0, "random crop: pixels of padding on each side; 0: no random crop")
          .at_least(0)
          .at_most(kMostPadding),
      ir::enum_parameter("crop_fill", {"zero", "reflect"},
-                        "what the padding holds: black, or the image's mirror image")},
+                        "content of the padding; zero: black; reflect: the mirrored image")},
     true,
     [](const ir::Attributes& values, const TransformContext& context) -> std::unique_ptr<Transform> {
       const std::int64_t padding = values.get_int("crop_padding");

@@ -133,15 +133,20 @@ class RandomErasing final : public TransformOf<float, float> {
 extern const TransformRow kRandomErasing{
     "random_erasing",
     "erases a box at a random place",
-    {ir::float_parameter("erase_prob", 0, "probability that an image loses a box; 0: none does")
+    {ir::float_parameter(
+         "erase_prob", 0,
+         "probability that a box of a training image is erased, after normalization; 0: no random erasing")
          .at_least(0)
          .at_most(1),
      ir::enum_parameter("erase_mode", {"const", "rand", "pixel"},
-                        "what the box gets: zeros, one normal number a channel, or one a pixel"),
-     ir::list_parameter("erase_area", {0.02, 1.0 / 3}, "least and greatest share of the area in the box")
+                        "content of the erased box; const: zeros; rand: one normal number per channel; "
+                        "pixel: one per pixel"),
+     ir::list_parameter("erase_area", {0.02, 1.0 / 3},
+                        "smallest and largest share of the image's area in the box")
          .above(0)
          .at_most(1),
-     ir::list_parameter("erase_ratio", {0.3, 1 / 0.3}, "least and greatest height over width of the box")
+     ir::list_parameter("erase_ratio", {0.3, 1 / 0.3},
+                        "smallest and largest ratio of the box's height to its width")
          .at_least(0.01)
          .at_most(100)},
     true,

@@ -126,24 +126,28 @@ class ResizedCrop final : public Transform {
 
 extern const TransformRow kResizedCrop{
     "resized_crop",
-    "gives images of any size the network's: a random box of them in training, the middle in evaluation",
+    "resizes images of any size to the network's: a random box in training, the centre in evaluation",
     {ir::enum_parameter("resize", {"none", "bicubic", "bilinear"},
-                        "by which filter; none: images must have the network's size"),
-     ir::list_parameter("scale", {},
-                        "least and greatest share of the area in a training box; none: the middle there too")
+                        "filter that resizes images of any size; bicubic, bilinear; none: images must have "
+                        "the network's size"),
+     ir::list_parameter(
+         "scale", {},
+         "random resized crop: smallest and largest share of the area; empty: a centre crop in training too")
          .above(0)
          .at_most(1),
-     ir::list_parameter("ratio", {0.75, 4.0 / 3}, "least and greatest width over height of a training box")
+     ir::list_parameter("ratio", {0.75, 4.0 / 3},
+                        "random resized crop: smallest and largest ratio of width to height")
          .at_least(0.01)
          .at_most(100),
-     ir::float_parameter("crop_pct", 0.875, "in evaluation, what the middle has of the scaled image's side")
+     ir::float_parameter("crop_pct", 0.875,
+                         "evaluation: side of the centre crop divided by that of the resized image")
          .at_least(0.01)
          .at_most(1)},
     false,
     [](const ir::Attributes& values, const TransformContext& context) -> std::unique_ptr<Transform> {
       if (values.get_string("resize") == "none") {
         if (!values.get<ir::Doubles>("scale").empty())
-          user_error("transforms.scale is of random resized crops: set transforms.resize to the filter");
+          user_error("transforms.scale needs random resized crops: set transforms.resize to a filter");
         return nullptr;
       }
       return std::make_unique<ResizedCrop>(values, context);

@@ -35,7 +35,7 @@ extern const TransformRow kSolarize{
     {ir::float_parameter("solarize_prob", 0, "share of the training images that are solarized")
          .at_least(0)
          .at_most(1),
-     ir::int_parameter("solarize_threshold", 128, "pixels that are this or more become 255 - pixel")
+     ir::int_parameter("solarize_threshold", 128, "pixels of at least this value become 255 - pixel")
          .at_least(0)
          .at_most(255)},
     true,

@@ -133,7 +133,7 @@ class AttentionBench {
 /// What cuDNN has for a shape, or why it has nothing.
 std::optional<CudnnAttention> engines_of(const DeviceAttentionShape& shape, CudaLibraries& libraries) {
   const auto none = [](LogLevel level, const std::exception& why) {
-    write_log(level, fmt::format("attention is computed by our kernels: {}", why.what()));
+    write_log(level, fmt::format("our kernels compute attention: {}", why.what()));
     return std::nullopt;
   };
   try {
@@ -207,10 +207,9 @@ void choose_attention(DevicePrograms& device, const CompileOptions& compiling, T
     tuner.choose(choice);
   }
   if (const int again = tuner.refused() - refused; again > 0)
-    write_log(LogLevel::warning,
-              fmt::format("{} recorded engines of attention are refused by cuDNN here: they are chosen anew, "
-                          "and the last bits of a step may change",
-                          again));
+    write_log(LogLevel::warning, fmt::format("cuDNN refuses {} recorded engines of attention here: they are "
+                                             "chosen again, and the last bits of a step may change",
+                                             again));
   if (const int left = tuner.out_of_time() - untimed; left > 0)
     write_log(LogLevel::warning, fmt::format("{} of {} attention shapes were not timed within {} s: our "
                                              "kernels compute them this time",

@@ -127,16 +127,13 @@ void choose_convolutions(DevicePrograms& device, Tuner& tuner) {
                              kConvolutionSeconds - (tuner.seconds() - before)});
   }
   if (const int again = tuner.refused() - refused; again > 0)
-    write_log(
-        LogLevel::warning,
-        fmt::format("{} recorded engines of convolutions are refused by cuDNN here: they are chosen anew, "
-                    "and the last bits of a step may change",
-                    again));
+    write_log(LogLevel::warning, fmt::format("cuDNN refuses {} recorded engines of convolutions here: they "
+                                             "are chosen again, and the last bits of a step may change",
+                                             again));
   if (const int left = tuner.out_of_time() - untimed; left > 0)
-    write_log(LogLevel::warning,
-              fmt::format("{} convolutions were not timed within {} s: they take the engine that cuDNN's "
-                          "heuristic puts first",
-                          left, kConvolutionSeconds));
+    write_log(LogLevel::warning, fmt::format("{} convolutions were not timed within {} s: they use the "
+                                             "engine that cuDNN's heuristic ranks first",
+                                             left, kConvolutionSeconds));
 }
 
 }  // namespace rewire::runtime

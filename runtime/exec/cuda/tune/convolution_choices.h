@@ -1,6 +1,6 @@
-// Which engine of cuDNN's computes each convolution of a module's programs, and each gradient of one. Chosen once a
-// shape, as a tuner chooses, by timing on this device. The key is the convolution's full name, the answer the
-// engine's text (codegen/library). An engine takes them from the record.
+// Chooses the cuDNN engine for each convolution of a module's programs, and for each gradient of one. A
+// tuner chooses once per shape, by timing on this device. The key is the convolution's full name, the answer
+// the engine's text (codegen/library). An engine takes the answers from the record.
 #pragma once
 
 #include "runtime/exec/cuda/device_programs.h"
@@ -8,11 +8,12 @@
 
 namespace rewire::runtime {
 
-/// Seconds that candidates of all convolutions may run together; what is left then takes cuDNN's first, with a line
-/// in the log.
+/// The most seconds that candidates of all convolutions may run together. The remaining ones take cuDNN's
+/// first, with a line in the log.
 inline constexpr double kConvolutionSeconds = 10;
 
-/// On the device of the current context. What cuDNN has no plan for, the host computes, and is no choice.
+/// Chooses on the device of the current context. Convolutions without a plan of cuDNN run on the host,
+/// without a choice.
 void choose_convolutions(DevicePrograms& device, Tuner& tuner);
 
 }  // namespace rewire::runtime

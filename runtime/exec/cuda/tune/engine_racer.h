@@ -1,4 +1,4 @@
-// An engine of cuDNN's in a race.
+// An engine of cuDNN as a racer.
 #pragma once
 
 #include <functional>
@@ -9,10 +9,10 @@
 
 namespace rewire::runtime {
 
-/// "engine 6, knobs 24=7" of "cuDNN 9.19.0 engine 6, knobs 24=7": the version stands with the answer.
+/// Returns "engine 6, knobs 24=7" for "cuDNN 9.19.0 engine 6, knobs 24=7"; the answer keeps the version.
 std::string engine_label(const std::string& engine);
 
-/// Timed as this candidate. Out of the race, with a line in the log, where a call of cuDNN's fails.
+/// Makes the racer of this candidate. It leaves the race, with a line in the log, if a call of cuDNN fails.
 Racer engine_racer(std::size_t candidate, const std::string& engine, GraphTimer& timer,
                    std::function<void()> run);
 

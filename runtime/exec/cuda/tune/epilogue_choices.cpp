@@ -94,9 +94,8 @@ std::int64_t report_refused(const std::vector<ProductEpilogue>& refused, bool tf
   });
   if (recorded > 0)
     write_log(LogLevel::warning,
-              fmt::format("{} recorded epilogues of matrix products are refused by cuBLASLt "
-                          "here: our kernels compute them, and the last bits of a step may "
-                          "change",
+              fmt::format("cuBLASLt refuses {} recorded epilogues of matrix products here: our kernels "
+                          "compute them, and the last bits of a step may change",
                           recorded));
   return recorded;
 }

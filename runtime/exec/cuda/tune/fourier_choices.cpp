@@ -73,18 +73,6 @@ std::vector<std::string> candidates_of(const FourierRows& rows, CudaLibraries& l
 
 }  // namespace
 
-std::string fourier_key(const FourierRows& rows) {
-  return fmt::format("{} {}", kFourierChoice, codegen::full_name(rows));
-}
-
-FourierWay fourier_way(const ChoiceRecord& choices, const FourierRows& rows) {
-  const bool by_library = rows.dtype == ir::DType::f32 || rows.dtype == ir::DType::f64;
-  const MadeChoice* choice = choices.find(fourier_key(rows));
-  if (by_library && choice != nullptr && choice->taken.starts_with(kCufftAnswer)) return FourierWay::pairs;
-  if (ir::has_fourier_product(rows)) return FourierWay::product;
-  return by_library ? FourierWay::pairs : FourierWay::op;
-}
-
 void choose_transforms(const ir::Module& module, const std::vector<std::string>& functions, Tuner& tuner,
                        const MakeTrial& make_trial) {
   const std::vector<FourierRows> transforms = transforms_of(module, functions);

@@ -118,16 +118,14 @@ void choose_algorithms(DevicePrograms& device, Tuner& tuner) {
                              kGemmSeconds - (tuner.seconds() - before)});
   }
   if (const int again = tuner.refused() - refused; again > 0)
-    write_log(
-        LogLevel::warning,
-        fmt::format("{} recorded algorithms of matrix products are refused by cuBLASLt {} on {}: they are "
-                    "chosen anew, and the last bits of a step may change",
-                    again, codegen::CublasLt::version(), describe(device.context.facts())));
-  if (const int left = tuner.out_of_time() - untimed; left > 0)
     write_log(LogLevel::warning,
-              fmt::format("{} of {} matrix products were not timed within {} s: they take the algorithm that "
-                          "cuBLASLt's heuristic puts first",
-                          left, products.size(), kGemmSeconds));
+              fmt::format("{} recorded algorithms of matrix products are refused by cuBLASLt {} on {}: they "
+                          "are chosen again, and the last bits of a step may change",
+                          again, codegen::CublasLt::version(), describe(device.context.facts())));
+  if (const int left = tuner.out_of_time() - untimed; left > 0)
+    write_log(LogLevel::warning, fmt::format("{} of {} matrix products were not timed within {} s: they use "
+                                             "the algorithm that cuBLASLt's heuristic ranks first",
+                                             left, products.size(), kGemmSeconds));
 }
 
 }  // namespace rewire::runtime

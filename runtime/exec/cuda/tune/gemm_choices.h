@@ -1,6 +1,6 @@
-// Which of cuBLASLt's algorithms multiplies each product of a module's programs: chosen once a shape, as a
-// tuner chooses, by timing on this device. The key is the product's full name, the answer the algorithm's
-// text (codegen/library). An engine takes them from the record.
+// Chooses cuBLASLt's algorithm for each product of a module's programs. A tuner chooses once per shape, by
+// timing on this device. The key is the product's full name, the answer the algorithm's text
+// (codegen/library). An engine takes the answers from the record.
 #pragma once
 
 #include "runtime/exec/cuda/device_programs.h"
@@ -8,8 +8,8 @@
 
 namespace rewire::runtime {
 
-/// Seconds that candidates of all products may run together; what is left then is the heuristic's, with a
-/// line in the log.
+/// The most seconds that candidates of all products may run together. The remaining ones are the
+/// heuristic's, with a line in the log.
 inline constexpr double kGemmSeconds = 10;
 
 void choose_algorithms(DevicePrograms& device, Tuner& tuner);

@@ -219,16 +219,14 @@ void choose_schedules(DevicePrograms& device, const CompileOptions& compiling, T
     tuner.choose(choice);
   }
   if (const int again = tuner.refused() - refused; again > 0)
-    write_log(
-        LogLevel::warning,
-        fmt::format("{} recorded schedules do not fit their kernels on {}: they are chosen anew, and the "
-                    "last bits of a step may change",
-                    again, describe(device.context.facts())));
+    write_log(LogLevel::warning, fmt::format("{} recorded schedules do not fit their kernels on {}: they are "
+                                             "chosen again, and the last bits of a step may change",
+                                             again, describe(device.context.facts())));
   if (const int left = tuner.out_of_time() - untimed; left > 0)
     write_log(LogLevel::warning,
-              fmt::format("{} of {} kernels were not timed within {} s: they take the cost model's schedule "
-                          "this time",
-                          left, choices.size(), kTileSeconds));
+              fmt::format(
+                  "{} of {} kernels were not timed within {} s: they use the cost model's schedule this time",
+                  left, choices.size(), kTileSeconds));
 }
 
 }  // namespace rewire::runtime

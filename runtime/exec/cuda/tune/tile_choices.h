@@ -1,6 +1,6 @@
-// How each kernel of a module's programs is cut into threads: chosen once a structure, as a tuner chooses, by
+// Chooses how each kernel of a module's programs is cut into threads. A tuner chooses once per structure, by
 // timing the cost model's few candidates on this device. The key is schedule_key(), the answer a schedule's
-// text (codegen/cuda/schedule.h). An engine takes them from the record.
+// text (codegen/cuda/schedule.h). An engine takes the answers from the record.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@
 
 namespace rewire::runtime {
 
-/// Seconds that candidates of all kernels may run together; what is left then takes the cost model's in this
-/// process, with a line in the log.
+/// The most seconds that candidates of all kernels may run together. The remaining ones take the cost
+/// model's in this process, with a line in the log.
 inline constexpr double kTileSeconds = 10;
 
-/// Kernels that count little are asked only where their answer was given. Where the clock may not be asked,
-/// the model's answers stand in the record all the same: a run that goes on has none to make.
+/// Chooses the schedules; of kernels of little cost, only those whose answer was given. If timing is not
+/// allowed, the model's answers are recorded all the same, so that a resumed run has none to make.
 void choose_schedules(DevicePrograms& device, const CompileOptions& compiling, Tuner& tuner);
 
 }  // namespace rewire::runtime

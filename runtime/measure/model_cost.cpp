@@ -1,10 +1,10 @@
-#include "cli/model_cost.h"
+#include "runtime/measure/model_cost.h"
 
 #include <fmt/format.h>
 
 #include "ir/ops/work.h"
 
-namespace rewire::cli {
+namespace rewire::runtime {
 
 ModelCost cost_of(const ir::Module& module) {
   const ir::Function& forward = module.function("forward");
@@ -18,4 +18,4 @@ ModelCost cost_of(const ir::Module& module) {
   return cost;
 }
 
-}  // namespace rewire::cli
+}  // namespace rewire::runtime

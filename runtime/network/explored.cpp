@@ -1,58 +1,55 @@
-#include "cli/explored.h"
+#include "runtime/network/explored.h"
 
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
-#include "cli/lowered.h"
 #include "codegen/cuda/emit.h"
 #include "programs/programs.h"
 #include "runtime/device/process.h"
 #include "runtime/exec/benchmark.h"
 #include "runtime/explore/explore.h"
+#include "runtime/network/lowered.h"
 #include "runtime/network/weights.h"
 
-namespace rewire::cli {
+namespace rewire::runtime {
 namespace {
 
 constexpr int kProfileRuns = 5;
 
-void profile_step(const runtime::Network& network, const ir::Module& module,
-                  runtime::ExplorerSubject& subject) {
-  const std::string engine = runtime::engine_names().front();
+void profile_step(const Network& network, const ir::Module& module, ExplorerSubject& subject) {
+  const std::string engine = engine_names().front();
   const int threads = static_cast<int>(network.recipe.train.threads);
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
-  const auto jit = runtime::make_compiling_engine(engine, module, threads);
+  const auto jit = make_compiling_engine(engine, module, {.threads = threads});
   // Plugins initialise their weights in a module that has `forward`.
-  const ir::Module forward = runtime::training_module(network, network.recipe.train.batch);
-  runtime::start_state(*jit, module, runtime::fresh_weights(forward, network.plugins, seed), seed);
+  const ir::Module forward = training_module(network, network.recipe.train.batch);
+  start_state(*jit, module, fresh_weights(forward, network.plugins, seed), seed);
   const ir::Function& step = module.functions.front();
   const auto categories = [&](std::string_view input) { return programs::categories(module, input); };
-  subject.times = jit->profile(step.name, runtime::random_inputs(step, categories), kProfileRuns);
-  subject.ceilings = runtime::measure_ceilings(engine, ir::DType::f32, false, threads);
+  subject.times = jit->profile(step.name, random_inputs(step, categories), kProfileRuns);
+  subject.ceilings = measure_ceilings(engine, ir::DType::f32, false, threads);
 }
 
 }  // namespace
 
-nlohmann::ordered_json explored(const runtime::NetworkRequest& request, const ExploreOptions& options,
-                                MovingLine& progress) {
-  const auto stage = [&](const char* what) {
-    progress.moving(fmt::format("{}: {}", request.model, what), true);
-  };
+nlohmann::ordered_json explored(const NetworkRequest& request, const ExploreOptions& options,
+                                const std::function<void(const std::string& stage)>& began) {
+  const auto stage = [&](const char* what) { began(fmt::format("{}: {}", request.model, what)); };
   stage("rewriting the network");
-  const runtime::Network network = runtime::resolve_network(request);
+  const Network network = resolve_network(request);
   const std::int64_t batch = network.recipe.train.batch;
-  runtime::ExplorerSubject subject;
+  ExplorerSubject subject;
   subject.model = request.model;
   subject.program = step_program(network);
   subject.batch = batch;
   subject.plugins = network.plugins;
-  subject.rewritten = runtime::rewritten_module(network, batch);  // which judges the plugins
-  subject.original = runtime::original_module(network, batch);
-  const ir::Module module = step_module(network, runtime::training_module(network, batch));
-  const runtime::ChoiceOptions choices{{}, false};
+  subject.rewritten = rewritten_module(network, batch);  // which judges the plugins
+  subject.original = original_module(network, batch);
+  const ir::Module module = step_module(network, training_module(network, batch));
+  const ChoiceOptions choices{{}, false};
   ir::PassContext context;
-  runtime::PassLog passes(context, module);
+  PassLog passes(context, module);
   stage("lowering the step");
   subject.passes = &passes;
   subject.step = lower_step(module, {}, choices, context, &subject.choices);
@@ -69,7 +66,7 @@ nlohmann::ordered_json explored(const runtime::NetworkRequest& request, const Ex
     profile_step(network, module, subject);
   }
   stage(options.machine_code ? "compiling the kernels" : "reading the stages");
-  return runtime::explorer_json(subject, runtime::usable_cores());
+  return explorer_json(subject, usable_cores());
 }
 
-}  // namespace rewire::cli
+}  // namespace rewire::runtime

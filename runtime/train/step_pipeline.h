@@ -1,0 +1,72 @@
+// The training steps under way on an engine. A device gets its next runs before the results of the last are read.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/data/loader.h"
+#include "runtime/exec/engine.h"
+#include "runtime/measure/metrics.h"
+#include "runtime/train/run_plan.h"
+
+namespace rewire::runtime {
+
+/// The results of one step, over all of its batches.
+struct StepResults {
+  MetricSums metrics;
+  double lr = 0, grad_norm = 0;
+};
+
+/// Thrown where the loss or a gradient of a step is not finite: the program that found it and its inputs.
+struct NonFiniteStep {
+  std::string program;
+  TensorMap inputs;
+};
+
+class StepPipeline {
+ public:
+  /// `finished` is called for each step in order. `engine` and `plan` must outlive the pipeline.
+  StepPipeline(Engine& engine, RunPlan& plan, std::function<void(const StepResults&)> finished);
+
+  /// Moves on to `wanted` in the training data: batches that make up no step at the end of an epoch are passed over.
+  void open(const DataPosition& wanted);
+  /// Submits the runs of step `number` of the run, counted from 1, and reads the results that are there. Throws
+  /// NonFiniteStep.
+  void submit(const Phase& phase, std::int64_t number, bool begins_phase);
+  /// Waits for every step under way. Throws NonFiniteStep.
+  void drain() { settle(0); }
+
+  bool idle() const { return pending_.empty(); }
+  /// Seconds in which a batch was not there yet.
+  double data_wait_seconds() const { return data_wait_seconds_; }
+
+ private:
+  /// A submitted run. Its inputs are kept for a replay.
+  struct Pending {
+    Engine::Ticket ticket;
+    const Phase* phase;
+    std::string program;
+    TensorMap inputs;
+    bool ends_step;
+  };
+
+  void submit(const Phase& phase, const std::string& kind, TensorMap inputs, bool ends_step);
+  void settle(std::size_t ahead);
+  void read(Pending run);
+  Batch next_batch();
+
+  Engine& engine_;
+  RunPlan& plan_;
+  std::function<void(const StepResults&)> finished_;
+  std::unique_ptr<Loader> loader_;
+  std::deque<Pending> pending_;
+  std::vector<Batch> spare_;  // memory of batches that were read
+  MetricSums step_;           // of the step whose results are being read
+  double data_wait_seconds_ = 0;
+};
+
+}  // namespace rewire::runtime
