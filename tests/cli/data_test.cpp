@@ -162,7 +162,7 @@ TEST_CASE("data preview draws a batch and says what it shows") {
   CHECK(first.err.empty());
   CHECK_THAT(first.out,
              REWIRE_CATCH_CONTAINS(
-                 output + ": batch 0 of epoch 0, 9 train images of 10, 8 a row\nrow  column  class\n"));
+                 output + ": batch 0 of epoch 0, 9 train images of 10, 8 per row\nrow  column  class\n"));
   const std::vector<std::byte> bytes = runtime::read_file(output);
   const runtime::DrawnImage drawn = picture(output, 1);
   CHECK(drawn.height == 2 * (4 * 28 + 4) + 4);

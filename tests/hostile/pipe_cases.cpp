@@ -63,7 +63,8 @@ void add_costly(std::vector<Case>& cases) {
   Table reported(cases, "metrics", {"report", "@/run"}, {copy(good().file("run"), "run")});
   std::string names, lines;
   for (int i = 0; i < 20'000; ++i) names += metrics_line(i, ",\"m" + std::to_string(i) + "\":1");
-  reported.row("with a new name a line", {put(metrics, names)}, refused("@/" + metrics, "a run has at most"));
+  reported.row("with a new name a line", {put(metrics, names)},
+               refused("@/" + metrics, "more than a run's lines can"));
   for (int i = 0; i < 4'000; ++i) lines += ",\"m" + std::to_string(i) + "\":1";
   lines = metrics_line(0, lines);
   for (int i = 1; i < 100'000; ++i) lines += metrics_line(i, "");
