@@ -141,7 +141,8 @@ Candidates of_key_values(const runtime::KeyInfo& key, const std::string& value) 
   Candidates candidates;
   for (const ir::NamedDoc& one : key.values) {
     const bool is_default = one.name == key.default_value;
-    candidates.push_back({one.name, !one.doc.empty() ? one.doc : is_default ? "the default" : ""});
+    const std::string separator = one.doc.empty() ? "" : "; ";
+    candidates.push_back({one.name, one.doc + (is_default ? separator + "the default" : "")});
   }
   if (key.path == "model.name") candidates = zoo();
   if (key.is_path) candidates = files_at(value, {});

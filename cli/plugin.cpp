@@ -71,7 +71,7 @@ void print_row(const runtime::PluginCheckRow& row) {
 }
 
 void print_object(const runtime::PluginCheck& check) {
-  constexpr std::string_view kVerdicts[] = {"passed", "refused", "failed", "remark"};
+  constexpr std::string_view kVerdicts[] = {"passed", "refused", "failed", "told"};
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const runtime::PluginCheckRow& row : check.rows) {
     rows.push_back({{"check", row.check},

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "cli/command.h"
 #include "cli/exit_codes.h"
@@ -96,8 +97,11 @@ std::string keys_page() {
       text += table({"key", "type", "default", "takes", "with", "meaning"});
     }
     if (section == "model" && key.path != "model.name") continue;
-    text += row({code(key.path), key.kind, shown_default(key.default_value), code(key.range),
-                 code(key.condition), escaped(key.doc)});
+    const std::string docs = by_owner(key, &runtime::OwnedParameter::doc),
+                      defaults = by_owner(key, &runtime::OwnedParameter::default_value);
+    text += row({code(key.path), key.kind,
+                 defaults.empty() ? shown_default(key.default_value) : escaped(defaults), code(key.range),
+                 code(key.condition), escaped(docs.empty() ? key.doc : docs)});
   }
   return text;
 }
@@ -168,8 +172,12 @@ std::string plugins_page(const std::vector<std::string>& plugin_path) {
       page("Plugins",
            "The residual strategies that come with Rewire. `--plugin NAME:key=value,...` applies one. "
            "Equations and sources:\n[../guide/strategies.md](../guide/strategies.md).");
-  for (const runtime::PluginInfo& listed : runtime::list_plugins(plugin_path)) {
-    const runtime::PluginInfo plugin = runtime::inspect_plugin(listed.path, plugin_path);
+  // Not those that a user has installed elsewhere.
+  std::vector<std::string> folders = plugin_path;
+  folders.push_back(runtime::plugin_search_path({}).back());
+  for (const runtime::PluginInfo& plugin : runtime::list_plugins(plugin_path)) {
+    const std::string folder = std::filesystem::path(plugin.path).parent_path().string();
+    if (std::ranges::find(folders, folder) == folders.end()) continue;
     text += fmt::format("\n## {}\n\nVersion {}: {}\n", plugin.name, plugin.version, escaped(plugin.doc));
     text += parameter_table(plugin.parameters);
   }

@@ -141,12 +141,19 @@ std::string filled(std::string_view text) {
 }
 
 std::string page_of(const runtime::KeyInfo& key) {
-  std::string text = wrapped(fmt::format("{}: {}", key.path, key.doc), kPageWidth) + "\n\n";
+  const std::string docs = by_owner(key, &runtime::OwnedParameter::doc),
+                    defaults = by_owner(key, &runtime::OwnedParameter::default_value);
+  std::string text =
+      wrapped(fmt::format("{}: {}", key.path, docs.empty() ? key.doc : docs), kPageWidth) + "\n\n";
   text += help_row("takes", key.kind + (key.range.empty() ? "" : ", " + key.range), 12);
   for (const ir::NamedDoc& value : key.values) {
     if (!value.doc.empty()) text += help_row("  " + value.name, value.doc, 20);
   }
-  text += help_row("default", key.default_value.empty() ? "none" : key.default_value, 12);
+  text += help_row("default",
+                   !defaults.empty()           ? defaults
+                   : key.default_value.empty() ? "none"
+                                               : key.default_value,
+                   12);
   if (!key.condition.empty()) text += help_row("with", key.condition, 12);
   return text;
 }

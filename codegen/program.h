@@ -1,6 +1,6 @@
-// The output of codegen for one IR function: buffers, and a straight list of launches over views of them.
-// The runtime plans the memory of the temporaries and runs the list; it decides nothing about the
-// mathematics.
+// The output of codegen for one IR function: buffers, and a list of launches, without control flow, that
+// read and write views of these buffers. The runtime plans the memory of the temporaries and runs the list.
+// It does not change what is computed.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,13 @@ namespace rewire::codegen {
 enum class BufferKind : std::uint8_t { argument, result, state, constant, temporary };
 
 struct Buffer {
-  std::string
-      name;  // argument, result or parameter name; for temporaries the location of the op that makes it
+  std::string name;  // of the argument, result or parameter; of a temporary: the location of its op
   BufferKind kind = BufferKind::temporary;
   ir::TensorType type;         // dense row-major unless a view says otherwise
   std::vector<double> values;  // constants: one value for all elements, or all of them row-major
 };
 
-/// A strided window on a buffer, in elements. Aliases are views of one buffer, never two buffers.
+/// A strided window of a buffer, in elements. Aliases are views of the same buffer, never two buffers.
 struct View {
   std::int32_t buffer = -1;
   std::int64_t offset = 0;
@@ -33,15 +32,15 @@ struct View {
   ir::Shape strides;
 };
 
-/// The buffers of one more use of a kernel's code.
+/// A further member of a table: it runs the kernel's code on other buffers.
 struct LaunchMember {
-  std::string name;  // the name of the kernel, had it been launched alone
+  std::string name;  // the name that the kernel would have if launched alone
   std::vector<std::int32_t> buffers;
 };
 
 /// A tile kernel with its arguments bound: Kernel::arguments[i] points at element 0 of buffers[i] (the
-/// kernel's accesses carry offsets). With `others` it is a table: one code over several lists of buffers at
-/// once, none of which writes what another touches (tables.h).
+/// kernel's accesses carry offsets). With `others` it is a table (tables.h): one launch runs the kernel's
+/// code on several lists of buffers. No member writes a buffer that another member reads or writes.
 struct KernelLaunch {
   tile::Kernel kernel;
   std::vector<std::int32_t> buffers;
@@ -57,24 +56,24 @@ struct KernelLaunch {
   }
 };
 
-/// An epilogue: what a product's call computes with its elements before it writes them, where a library can.
-/// GELU is by tanh (the op's approximate="tanh"). With s = a b:
-///   gelu           pre = s + bias [n],  c = gelu(pre);  pre is kept if something reads it
-///   gelu_gradient  c = s gelu'(pre),    bias [n] = the sum of c's rows, which is written
+/// An epilogue: work that the call of a matrix product does on the elements of its result before it writes
+/// them, if the library can. GELU is the tanh form (the op's approximate="tanh"). With s = a b:
+///   gelu           pre = s + bias [n],  c = gelu(pre);  pre is written too, if something reads it
+///   gelu_gradient  c = s gelu'(pre);  bias [n] is an output: the sum of c's rows
 enum class GemmEpilogue : std::uint8_t { none, gelu, gelu_gradient };
 
-/// A product c [batch, m, n] = a [batch, m, k] b [batch, k, n] (+ bias [n]) (+ c). Views carry transposition
-/// as strides; batch may be 1 with rank-3 views. a and b have one dtype. Where it is bf16, c and the bias
-/// may each be bf16 or f32: the sum is f32 and rounded once. With an epilogue, pre has c's layout in a
-/// buffer of its own, and a bias that is written has c's dtype.
+/// A matrix product c [batch, m, n] = a [batch, m, k] b [batch, k, n] (+ bias [n]) (+ c). Batch is any
+/// number of leading axes. Views express transposition by their strides. a and b have the same dtype. If it
+/// is bf16, c and the bias may each be bf16 or f32; the sum is computed in f32 and rounded once. With an
+/// epilogue, pre has c's layout, in a buffer of its own, and a bias that is written has c's dtype.
 struct GemmLaunch {
   View a, b, c;
   View bias;                // buffer -1: none; shape [n]
   bool accumulate = false;  // add to what c holds
-  bool exact = false;       // never in TF32: an operand is a constant, as for a Fourier transform
+  bool exact = false;       // never TF32: an operand is constant, as in a Fourier transform
   std::string location;
   GemmEpilogue epilogue = GemmEpilogue::none;
-  View pre;  // buffer -1: not kept
+  View pre;  // buffer -1: not written or read
 
   /// The buffers that the product reads, and the buffers that it writes.
   std::vector<std::int32_t> reads() const {
@@ -94,8 +93,8 @@ struct GemmLaunch {
   }
 };
 
-/// An op without a kernel of ours. A library computes it on strided views, or the evaluator's own function
-/// does. Each engine has a table of the ops that it has a library for.
+/// An op that does not become a tile kernel or a GemmLaunch. A library computes it on strided views;
+/// otherwise the evaluator's function does. Each engine has a table of the ops that its libraries compute.
 struct OpCall {
   ir::Op op;
   std::vector<View> operands, results;
@@ -103,22 +102,22 @@ struct OpCall {
 
 using Launch = std::variant<KernelLaunch, GemmLaunch, OpCall>;
 
-/// A product with its epilogue, as choices identify it: c is [m, n], batch included.
+/// Identifies a product with an epilogue when choices are recorded. c is [m, n]; m includes the batch.
 struct ProductEpilogue {
   GemmEpilogue epilogue = GemmEpilogue::none;
-  bool keeps_pre = false;  // writes it, or reads it for the gradient
+  bool keeps_pre = false;  // gelu: whether pre is written; gelu_gradient: it is read
   std::int64_t m = 0, n = 0, k = 0;
   ir::DType dtype = ir::DType::f32;   // of a and b
   ir::DType result = ir::DType::f32;  // of c
   auto operator<=>(const ProductEpilogue&) const = default;
 };
 
-/// Reports why a group of ops became one kernel (`rewire dump --stage fused`).
+/// A report on the group of ops that became a kernel (`rewire dump --stage fused`).
 struct GroupReport {
-  std::string kernel;  // its name, or a table member's
+  std::string kernel;  // its name, or that of the table's member
   std::vector<std::string> ops;
   std::int64_t bytes_read = 0, bytes_written = 0, flops = 0;
-  std::string stopped;  // why the group stopped growing
+  std::string stopped;  // the last op that was tried and did not join; "": none
 };
 
 struct Program {
@@ -128,44 +127,48 @@ struct Program {
   std::vector<GroupReport> groups;
 };
 
-/// Limits on how finely kernels cut their work, and on what the GEMM library takes. Cuts depend on the shape
-/// and on these numbers alone. The printer of a machine chooses them; the defaults suit a few cores with
-/// large caches and oneDNN.
+/// A machine's limits on how kernels divide their work, and what its GEMM library accepts. The division
+/// depends only on shapes and on these numbers. Each backend sets them; the defaults are for a CPU with a
+/// few cores, large caches and oneDNN. A kernel's rows are divided into parts, and each part is a program
+/// instance (tile/tile.h).
 struct WorkGrain {
-  std::int64_t elements_per_instance = 16384;  // the fewest elements in a part of a row space
-  std::int64_t max_instances = 64;             // the most parts of a row space
-  std::int64_t lane_elements = 65536;          // the most that a fused kernel holds on chip at once
-  std::int64_t attention_elements = 65536;     // the most queries x keys on chip at once
-  bool bias_like_result = false;               // GEMMs take only a bias of their result's dtype
-  bool any_float_product = false;              // GEMMs take f64 and f16 besides f32 and bf16
-  // Limits for bf16 attention rounded for tensor cores (tile/attention.h), and its gradient; 0: not rounded.
+  std::int64_t elements_per_instance = 16384;  // the fewest elements in a part of a kernel's rows
+  std::int64_t max_instances = 64;             // the most parts of a kernel's rows
+  std::int64_t lane_elements = 65536;          // the most elements along all lanes of a fused kernel
+  std::int64_t attention_elements = 65536;     // the most queries x keys that attention holds on chip
+  bool bias_like_result = false;               // GEMMs accept only a bias of their result's dtype
+  bool any_float_product = false;              // GEMMs accept f64 and f16 besides f32 and bf16
+  // The limits for `narrow` bf16 attention and for its gradient (AttentionShape::tile_elements in
+  // tile/attention.h); 0: attention is not narrow.
   std::int64_t narrow_attention_elements = 0, narrow_gradient_elements = 0;
-  std::int64_t table_bytes = 131072;  // larger tensors are not held longer to save a launch
-  // A sum over rows and at least this many lanes adds each row first, and sums along rows take the summed
-  // axes as lanes; 0: neither.
+  std::int64_t table_bytes = 131072;  // larger tensors are not held longer for a table (tables.h)
+  // If a sum runs over rows and over at least this many lanes, the lanes of each row are added first, and
+  // one number is carried over the rows. If not 0, sums along rows also take the summed axes as lanes. 0:
+  // neither.
   std::int64_t row_sum_lanes = 64;
-  // A kernel that sums columns and no lanes may be cut into blocks of this many lanes side by side, which
-  // count as instances as parts do; 0: it is not cut.
+  // A kernel that sums over rows, but not over lanes, may be divided along its lanes into blocks of this
+  // many lanes. Such blocks count towards max_instances. 0: it is not divided along lanes.
   std::int64_t lanes_side_by_side = 0;
-  // The rows of a part that sums columns are a multiple of this, the rows that a block walks at once.
+  // The rows that a block walks at once. If a part has more rows, their number is a multiple of this.
   std::int64_t rows_at_once = 1;
-  // The most ops of a kernel. A join of four lanes with dynamic weights has 450 backward; in two kernels it
-  // would read and write all lanes once more. Beyond this limit compilation dominates.
+  // The most ops of a kernel. A join of the plugin `hyper` with four lanes has 450 ops in the backward
+  // pass; in two kernels it would read and write all lanes once more. Kernels with more ops take too long
+  // to compile.
   std::int64_t group_ops = 600;
-  // The most places of a row that sort and scatter_add compare in pairs (fuse/indexed.h); the host computes
-  // longer rows.
+  // The longest row for which sort and scatter_add compare all pairs of places in a kernel
+  // (fuse/indexed.h). The host computes longer rows.
   std::int64_t counted_places = 1024;
 };
 
 struct FuseOptions {
   bool fuse = true;  // false: one kernel per op, for the differential tests
   WorkGrain grain = {};
-  bool tables = true;         // false: each kernel has a launch of its own
+  bool tables = true;         // false: one launch per kernel
   ir::LeftOut left_out = {};  // names from lowering_steps.h
   bool does(std::string_view step) const { return !left_out.contains(step); }
-  /// Returns whether the device's library computes this attention instead of our kernels. Empty: never.
+  /// Returns whether the device's library, instead of our kernels, computes this attention. Empty: never.
   std::function<bool(const Program&, const OpCall&)> attention = {};
-  /// Returns whether a product's call computes this epilogue instead of our kernels. Empty: never.
+  /// Returns whether the call of the product, instead of our kernels, computes this epilogue. Empty: never.
   std::function<bool(const ProductEpilogue&)> epilogue = {};
 };
 
@@ -175,7 +178,7 @@ Program lower(const ir::Module& module, const ir::Function& function, const Fuse
 
 /// Returns the program as readable text: `rewire dump --stage fused`.
 std::string print(const Program& program);
-/// Returns the text of one kernel: the buffers that it touches, and the ops that became it.
+/// Returns the text of one kernel: the buffers that it reads and writes, and the ops that it computes.
 std::string print_kernel(const Program& program, const KernelLaunch& launch, std::size_t member);
 
 }  // namespace rewire::codegen

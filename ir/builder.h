@@ -1,6 +1,6 @@
-// Appends checked ops to a function. The named helpers broadcast as NumPy does: ranks are aligned at the
-// right and extents of 1 grow, by explicit reshape and broadcast ops. emit() is strict. All throw UserError
-// on operands that do not fit.
+// Adds checked ops to a function. The named helpers broadcast as NumPy does: ranks are aligned at the right
+// and extents of 1 grow, by explicit reshape and broadcast ops. emit() does not broadcast. All throw
+// UserError if operands do not fit.
 #pragma once
 
 #include <initializer_list>
@@ -24,7 +24,7 @@ class Builder {
   const TensorType& type(Value value) const { return function_.type(value); }
   const Shape& shape(Value value) const { return function_.type(value).shape; }
 
-  /// Inserts ops before body index `position`, which each emitted op advances. Default: the end.
+  /// Sets the body index at which ops are inserted; each emitted op advances it. Default: the end.
   void set_position(std::size_t position) { position_ = position; }
   std::size_t position() const { return position_; }
 
@@ -40,7 +40,7 @@ class Builder {
   std::vector<Value> emit_all(Opcode code, std::span<const Value> operands, Attributes attributes = {},
                               std::optional<TensorType> requested = {});
 
-  // Leaves.
+  // Arguments, parameters, constants, and results of the function.
   Value argument(std::string_view name, TensorType type);
   Value param(std::string_view name);  // a parameter of the module; InternalError if there is none
   Value constant(double value, DType dtype = DType::f32, Shape shape = {});
@@ -73,17 +73,17 @@ class Builder {
   Value sum(Value x, Ints axes);
   Value max(Value x, Ints axes);
   Value mean(Value x, Ints axes);
-  /// Sums x over the axes along which `shape` was broadcast to x's shape, and reshapes to `shape`: the VJP
-  /// of broadcast.
+  /// Sums x over the axes along which `shape` would broadcast to x's shape, and reshapes to `shape`. This
+  /// is the VJP of broadcast.
   Value sum_to(Value x, const Shape& shape);
 
   // Contraction.
   Value matmul(Value a, Value b, bool transpose_a = false, bool transpose_b = false);
-  /// Returns y = x W^T + b in PyTorch's layout: weight [out, in], bias [out] or invalid for none.
+  /// Returns y = x W^T + b in PyTorch's layout: weight [out, in], bias [out], or an invalid bias for none.
   Value linear(Value x, Value weight, Value bias = {});
 
-  /// Names the ops emitted during its lifetime: Builder::Scope scope(b, "attn") inside "blocks.3" gives
-  /// "blocks.3.attn".
+  /// Extends the location of the ops that are emitted during its lifetime: Builder::Scope scope(b, "attn")
+  /// inside "blocks.3" gives "blocks.3.attn".
   class Scope {
    public:
     Scope(Builder& builder, std::string_view name);
@@ -95,7 +95,7 @@ class Builder {
     Builder& builder_;
     std::size_t saved_length_;
   };
-  /// Replaces the whole location prefix, for example by the forward op's location for its gradient.
+  /// Replaces the whole location. For example, the ops of a gradient get the location of the forward op.
   void set_location(std::string location) { location_ = std::move(location); }
   const std::string& location() const { return location_; }
 

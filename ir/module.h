@@ -1,7 +1,7 @@
-// The IR: a Module of Functions over shared Parameters, in SSA form without branches. A Function's body is a
-// vector of ops in execution order; a Value is an index into the function's table of types. Everything is a
-// plain value, and copying a Module clones it. So a rewrite can be tried and dropped, and phases and
-// programs can be specialised.
+// The IR: a Module of Functions over shared Parameters, in SSA form without branches. A Function's body is
+// a vector of ops in execution order; a Value is an index into the function's table of types. Everything is
+// a plain value, and copying a Module clones it. A rewrite can therefore be tried on a copy and dropped,
+// and each phase and program can change a copy of its own.
 #pragma once
 
 #include <compare>
@@ -52,9 +52,10 @@ struct Function {
 
   Value new_value(TensorType type);
   const TensorType& type(Value value) const { return types.at(static_cast<std::size_t>(value.id)); }
-  /// Returns for each value the index in `body` of the op that defines it; -1 for arguments and dead ids.
+  /// Returns for each value the index in `body` of the op that defines it; -1 for arguments, and for values
+  /// that no op defines any more.
   std::vector<std::int32_t> definitions() const;
-  /// Replaces `from` by `to` in all results, and in operands from body index `first_op` on.
+  /// Replaces `from` by `to` in all results, and in the operands of the ops from body index `first_op` on.
   void replace_uses(Value from, Value to, std::size_t first_op = 0);
   /// Returns the argument or named result of this name; an invalid Value if there is none.
   Value argument(std::string_view argument_name) const;
@@ -75,14 +76,20 @@ enum class InitKind : std::uint8_t {
   sinusoid_2d
 };
 
-/// The initial value of a parameter. constant(a) · normal(mean 0, std a) · trunc_normal(std a, cut at ±b as
-/// timm's trunc_normal_) · uniform[a, b) · xavier_uniform (fans from the last two axes out×in) · values (one
-/// number per element, row-major) · orthonormal (the first axis by all others as a matrix: orthonormal rows,
-/// or columns if these are fewer; uniform among such matrices) · sinusoid (last two axes place by width:
-/// sin(p / 10000^(2i / width)) at 2i and its cosine at 2i + 1; Vaswani et al., 2017, section 3.5) ·
-/// sinusoid_2d (a rows of 0, then a square grid row by row: the first half of the width encodes the column
-/// x, the second the row y, each as sin(x / 10000^(4i / width)) for i in [0, width / 4), then the cosines:
-/// MAE's, He et al., CVPR 2022).
+/// The initial value of a parameter:
+///   constant        a
+///   normal          normal numbers of mean 0 and std a
+///   trunc_normal    the same, cut at -b and b, as timm's trunc_normal_
+///   uniform         uniform numbers in [a, b)
+///   xavier_uniform  the fans are the last two axes, out by in
+///   values          the given numbers, one per element, row-major
+///   orthonormal     as a matrix of the first axis by all others: orthonormal rows, or columns if these are
+///                   fewer; uniformly distributed among such matrices
+///   sinusoid        the last two axes are place p by width: sin(p / 10000^(2i / width)) at 2i, its cosine
+///                   at 2i + 1 (Vaswani et al., 2017, section 3.5)
+///   sinusoid_2d     `a` rows of 0, then the places of a square grid, row by row. The first half of the
+///                   width encodes the column x, the second half the row y, each as sin(x / 10000^(4i /
+///                   width)) for i in [0, width / 4), then the cosines (MAE: He et al., CVPR 2022)
 struct Init {
   InitKind kind = InitKind::zeros;
   double a = 0;
@@ -91,44 +98,44 @@ struct Init {
   bool operator==(const Init&) const = default;
 };
 
-/// The role of a parameter in a run. Files of weights hold those that evaluation may read: weight, statistic
-/// and average. A step that is not finite leaves values in partial, which are cleared.
+/// The role of a parameter in a run. Files of weights contain the kinds that evaluation may read: weight,
+/// statistic and average. After a step that is not finite, the parameters of kind partial are cleared.
 enum class StateKind : std::uint8_t {
   weight,
-  statistic,  // of values that forward has seen
-  average,    // of weights
+  statistic,  // statistics of values in forward
+  average,    // averages of weights
   moment,     // a state of the optimizer
-  counter,    // of the run's steps
+  counter,    // counts the run's steps
   random,     // a state of random numbers
   flag,       // whether the run is still finite
-  partial     // of an unfinished step
+  partial     // values of an unfinished step
 };
 std::string_view state_kind_name(StateKind kind);
 
-/// A named tensor that lives across programs, in one common state arena.
+/// A named tensor that persists between programs, which share it in one state arena.
 struct Parameter {
   std::string name;
   TensorType type;
   Init init;
   bool trainable = true;
   bool decay =
-      true;  // belongs to the weight-decay group (matrices do; norms, biases, cls_token, pos_embed do not)
+      true;  // is in the weight-decay group (matrices are; norms, biases, cls_token, pos_embed are not)
   std::string role;         // norm, qkv, proj, fc1, fc2, patch_embed, head, cls_token, pos_embed, join
   std::string site;         // attn | mlp | conv, or "" outside a branch
   std::int32_t block = -1;  // block index, -1 outside the blocks
-  std::int32_t layer = -1;  // depth for layer-wise rates: the stem is 0; -1: unknown
+  std::int32_t layer = -1;  // depth, for layer-wise learning rates; 0: the stem; -1: unknown
   OptimizerHint hint = {};
   StateKind kind = StateKind::weight;
-  std::string average_of = {};  // of an average kept beside its weight: the weight's name
+  std::string average_of = {};  // for an average kept in addition to its weight: the weight's name
 
-  /// Returns whether it belongs to a file of weights. Averages kept beside weights have a file of their own,
-  /// under the weights' names.
+  /// Returns whether it belongs in the file of weights. Averages with `average_of` have a file of their
+  /// own, under the names of the weights.
   bool is_weight() const { return kind <= StateKind::average && average_of.empty(); }
 };
 
-/// An index of parameters by name. It covers the first `places.size()` parameters of a module, as long as
-/// the last of these has not moved. Module::add_parameter maintains it; without it names are compared one by
-/// one.
+/// An index of parameters by name. It covers the first `places.size()` parameters of a module, and is valid
+/// if the last of these is still at its place. Module::add_parameter maintains it; if it is invalid, names
+/// are compared one by one.
 struct ParameterPlaces {
   std::unordered_map<std::string, std::size_t> places;
 
@@ -150,14 +157,15 @@ struct Module {
 
   Function* find_function(std::string_view function_name);
   const Function* find_function(std::string_view function_name) const;
-  /// Returns the function. Throws InternalError if there is none, for callers that built it.
+  /// Returns a function that the caller knows to exist. Throws InternalError if there is none.
   Function& function(std::string_view function_name);
   const Function& function(std::string_view function_name) const;
   const Parameter* find_parameter(std::string_view parameter_name) const;
   Parameter* find_parameter(std::string_view parameter_name);
-  /// Adds a parameter, or returns the existing one of this name. Throws UserError if that has another type.
+  /// Adds a parameter, or returns the existing one of this name. Throws UserError if the existing one has
+  /// another type.
   Parameter& add_parameter(Parameter parameter);
-  /// Adds a parameter that neither trains nor decays; an existing one of this name gets the kind.
+  /// Adds a parameter without training and weight decay. If one of this name exists, sets its kind.
   Parameter& add_state(std::string_view state_name, TensorType type, StateKind kind, Init init = {});
   /// Drops the parameters that no function reads or updates.
   void drop_unused_parameters();

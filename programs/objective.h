@@ -1,5 +1,5 @@
-// Objectives of training. An objective adds to a program, in IR, the loss of a batch and its metrics. Each
-// is one file under objectives/ and one row of objectives.cpp.
+// Training objectives. An objective adds to a program the IR that computes the loss of a batch and its
+// metrics. Each objective is one file in objectives/ and one row in objectives.cpp.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,11 @@ namespace rewire::programs {
 
 using NamedValues = std::map<std::string, ir::Value, std::less<>>;
 
-/// The values of the weights in a call of the network. `averages` are those of train.ema: the call does not
-/// train, drops nothing and carries no gradient.
+/// The weights that a call of the network reads. averages: the moving averages of train.ema. Such a call is
+/// an evaluation: it has no dropout, no updates of statistics and no gradient.
 enum class Reads : std::uint8_t { weights, averages };
 
-/// The network, as a program under construction may call it.
+/// The network, which an objective calls while it builds a program.
 class Network {
  public:
   virtual ~Network() = default;
@@ -36,22 +36,22 @@ class Network {
                            Reads reads = Reads::weights) = 0;
   /// Returns the number of updates that the run has done, i64[].
   virtual ir::Value updates() = 0;
-  /// Returns the run's timeline; one without an end if the program belongs to no run.
+  /// Returns the run's timeline. Outside a run it has no end.
   virtual const Timeline& timeline() const = 0;
 };
 
 struct Measured {
   Metric metric;
   ir::Value numerator;         // scalar
-  ir::Value denominator = {};  // scalar; none: Metric::count
+  ir::Value denominator = {};  // scalar; none: the constant Metric::count
 };
 
 struct Trained {
-  /// The loss, a scalar and mean over the batch. It is differentiated together with the terms of plugins,
-  /// and is the metric "loss" of every objective.
+  /// The loss, a scalar: the mean over the batch. The terms that plugins add are added to it before
+  /// differentiation. It is also the metric "loss".
   ir::Value loss;
   std::vector<Measured> metrics;  // the other metrics
-  NamedValues next = {};          // next values of states(), by name
+  NamedValues next = {};          // the next values of the states(), by name
 };
 
 /// A state that an objective keeps between steps, as the run's weight "objective.<name>".
@@ -61,24 +61,24 @@ struct Remembered {
   ir::Init init = {};
 };
 
-/// A weight that stays fixed, with its optimizer states, in a run's first epochs.
+/// A weight that is kept fixed, with its optimizer states, in the first epochs of a run.
 struct FrozenWeight {
   std::string weight;
   double epochs;
 };
 
-/// Images for people to look at, one per sample: f32[batch, channels, height, width], in the normalised
-/// numbers that the network reads.
+/// Images to show to the user, one per sample: f32[batch, channels, height, width], normalised as the
+/// network's input is.
 struct Picture {
   std::string name;
   ir::Value images;
 };
 
-/// Samples on their way from noise, at time 0, to images, at time 1.
+/// The state of generated samples at a time between 0 (noise) and 1 (images).
 struct SampleState {
   ir::Value image, time, label;  // f32[batch, …], f32[], i64[batch]
   /// Guidance scale, f32[]: v = v(none) + guidance (v(label) - v(none)), where v(none) is the velocity
-  /// without a class. The network then has twice the batch. Invalid: v(label).
+  /// without a class. The network then takes twice the batch. If invalid, v = v(label).
   ir::Value guidance = {};
 };
 
@@ -87,22 +87,26 @@ class Objective {
   virtual ~Objective() = default;
   /// Returns the inputs of evaluation. Throws UserError if the network does not suit the objective.
   virtual Inputs inputs(const ir::Module& module) const = 0;
-  /// Returns the functions that train() calls, `forward` first. Evaluation calls only that one, with one
-  /// image per sample.
+  /// Returns the network functions that train() calls, `forward` first. Evaluation calls only `forward`,
+  /// with one image per sample.
   virtual std::vector<NetworkFunction> forms() const { return {{}}; }
-  /// Returns the inputs of training; `module` has all forms().
+  /// Returns the inputs of training. `module` has all functions of forms().
   virtual Inputs training_inputs(const ir::Module& module) const { return inputs(module); }
-  /// Returns the states of a module that has `forward`.
+  /// Returns the states that the objective keeps. `module` has `forward`.
   virtual std::vector<Remembered> states(const ir::Module&) const { return {}; }
+  /// Returns the weights that are kept fixed in the first epochs.
   virtual std::vector<FrozenWeight> frozen_weights(const ir::Module&) const { return {}; }
-  /// Returns whether train() reads the weights' averages. They then start as the weights, and the first
-  /// update moves them like every other.
+  /// Returns whether train() reads the averages of the weights. If so, they start equal to the weights, and
+  /// the first update moves them as every later one does.
   virtual bool reads_averages() const { return false; }
+  /// Adds the loss and the metrics of training to the program, from inputs by name.
   virtual Trained train(ir::Builder& builder, Network& network, const NamedValues& inputs) const = 0;
-  /// Returns the metrics, the loss first. `weight` f32[batch] is 0 for a sample that pads the batch, else 1.
+  /// Adds the metrics of evaluation to the program and returns them, the loss first. `weight` f32[batch] is
+  /// 0 for a sample that only pads the batch, else 1.
   virtual std::vector<Measured> evaluate(ir::Builder& builder, Network& network, const NamedValues& inputs,
                                          ir::Value weight) const = 0;
-  /// Returns the pictures of an evaluation's first batch, the original first; none: it draws nothing.
+  /// Returns the pictures of an evaluation's first batch, the original first; empty if the objective has
+  /// none.
   virtual std::vector<Picture> pictures(ir::Builder&, Network&, const NamedValues& /*inputs*/) const {
     return {};
   }
@@ -113,29 +117,30 @@ class Objective {
 
 struct ObjectiveRow {
   std::string_view name, doc;
-  /// The metrics of its programs. Objectives that share a name mean the same metric.
+  /// The metrics of its programs. A name means the same metric in all objectives.
   std::vector<MetricInfo> metrics;
   ir::Schema schema;
-  /// Makes the objective of settled values. Throws UserError if they conflict.
+  /// Makes the objective. `values` are complete: defaults are filled in. Throws UserError if they conflict.
   std::unique_ptr<Objective> (*make)(const ir::Attributes& values);
   bool has_pictures = false;  // it has pictures(), or draws samples
   bool samples = false;       // it has velocity()
 };
 
 std::span<const ObjectiveRow* const> objectives();
-/// Adds an objective that is not a resident, for tests. The row must outlive the process.
+/// Adds an objective to the built-in ones, for tests. The row must live as long as the process.
 void add_objective(const ObjectiveRow& row);
 
-/// "objective.<name>", and whether a name is of that form.
+/// Return the weight's name "objective.<name>", and whether a name has this form.
 std::string state_name(const Remembered& state);
 bool is_remembered(std::string_view name);
 
-/// Returns some objective's info of the metric of this name, also with the prefix kOfAverages. A metric that
-/// none has (a plugin's report) keeps its bare name and is shown in files only.
+/// Returns the info of the metric of this name, from any objective that has it; the name may have the
+/// prefix kOfAverages. A metric of no objective (a plugin's report) has its name as title and is shown only
+/// in files.
 MetricInfo metric_info(std::string_view name);
 
-/// Makes the selected objective. Throws UserError, naming the key, on an unknown name or a value out of
-/// range.
+/// Makes the selected objective. Throws UserError on an unknown name or a value out of range; the message
+/// names the key.
 std::unique_ptr<Objective> make_objective(const ir::Selection& selection);
 
 }  // namespace rewire::programs

@@ -22,7 +22,11 @@ case "${1:-}" in
 esac
 command -v clang-format-19 >/dev/null || { echo 'format: there is no clang-format-19; scripts/setup.sh installs it' >&2; exit 1; }
 if [ -z "${1:-}" ]; then
-  git ls-files -z --modified --others --exclude-standard -- "${folders[@]}" | grep -zE '\.(cpp|h|hpp)$' || true
+  git rev-parse HEAD >/dev/null
+  {
+    git diff -z --name-only --diff-filter=d HEAD -- "${folders[@]}"
+    git ls-files -z --others --exclude-standard -- "${folders[@]}"
+  } | { grep -zE '\.(cpp|h|hpp)$' || true; }
 else
   find "${folders[@]}" \( -name '*.cpp' -o -name '*.h' -o -name '*.hpp' \) -print0
 fi | xargs -0 -r -n 64 -P 2 clang-format-19 "${options[@]}"

@@ -42,7 +42,7 @@ case "${1:-}" in
   *) fail "unknown argument '$1'; it takes tests or contribute" ;;
 esac
 
-[ "${1:-}" != contribute ] || extra+=(clang-tidy-19)
+[ "${1:-}" != contribute ] || packages+=(clang-tidy-19)
 
 missing_of() {  # PACKAGE…: those that are not installed, a line each
   local package

@@ -1,26 +1,27 @@
-// The tile IR: a kernel is a program over a grid, computing with block-level values. It defines what is
-// read, computed, reduced and written per program instance. It leaves lanes, registers and threads to the
-// schedule and the printers (codegen/llvm, codegen/cuda). The fuser (codegen/fuse) and the attention builder
-// (codegen/tile/attention.h) write it; two printers read it.
+// The tile IR. A kernel is a program that runs once per point of a grid (a program instance) and computes
+// with block-level values, which are small tensors. It defines what each instance reads, computes, reduces
+// and writes. The schedule and the printers (codegen/llvm, codegen/cuda) decide how lanes become vectors,
+// registers and threads. The fuser (codegen/fuse) and the attention builder (codegen/tile/attention.h) make
+// kernels; the two printers turn them into LLVM IR and CUDA C++.
 //
-// Axes. A kernel has axes with static extents. Each is used in one way:
-//   outer   one program instance per point: the grid
-//   row     walked in order inside an instance, as one linear row space (several row axes = their row-major
-//           product). The row space is cut into `partitions` equal parts (the last may be short). Each part
-//           is its own instance: instances = product(outer) x partitions. Partitions depend on shapes alone,
-//           never on the number of threads, so sums keep their order.
+// Axes. A kernel has axes with static extents. Each has one use:
+//   outer   the grid: one program instance per point
+//   row     An instance walks the rows in order. Several row axes form one linear row space, their row-major
+//           product. The row space is cut into `partitions` equal parts (the last may be short), and each
+//           part is an instance of its own: instances = product(outer) x partitions. Partitions depend on
+//           shapes alone, never on the number of threads, so sums keep their order.
 //   lane    the axes of block-level values. A value has a subset of the lane axes, in kernel order, and all
 //           of it is held on chip (registers, scratch in L1, shared memory). The last lane axis is the
 //           vector axis.
 //
 // The program of one instance, with its outer indices and its part of the rows fixed:
 //   prologue            once
-//   for each row        `body`; carried values flow from row to row
-//   epilogue            once, sees the carried values' last versions
-// A kernel without row axes has an empty body and does all in the prologue.
+//   for each row        `body`; carried values pass from row to row
+//   epilogue            once; reads the last values of the carried values
+// A kernel without row axes has an empty body and does everything in the prologue.
 //
-// Example: LayerNorm's backward over 3200 rows of 192, with the gradients of weight and bias as partial sums
-// (P = 64):
+// Example: the backward pass of LayerNorm over 3200 rows of 192. The gradients of weight and bias are
+// partial sums, one per partition (64):
 //   kernel layer_norm_backward  outer ()  rows (r 3200) / 64  lanes (c 192)
 //     prologue:  %w = load weight[c]; %z = constant 0 : (c)
 //     body:      carry %aw = %z, %ab = %z
@@ -57,11 +58,11 @@ struct TileValue {
 struct ValueInfo {
   ir::DType dtype = ir::DType::f32;  // the type it is computed in; i1 for truth values
   std::vector<std::int32_t>
-      lanes;  // indices into Kernel::axes, ascending; empty: one scalar per row (or instance)
+      lanes;  // indices into Kernel::axes, ascending; empty: a scalar for each row (or instance)
 };
 
-/// The element index is offset + sum over axes of stride[axis] x index(axis) + part_stride x partition. A
-/// stride of 0 repeats.
+/// The element index is offset + sum over axes of stride[axis] x index(axis) + part_stride x partition.
+/// With a stride of 0, all indices along the axis access the same element.
 struct Access {
   std::int32_t argument = 0;
   std::int64_t offset = 0;
@@ -72,17 +73,17 @@ struct Access {
 struct Load {
   TileValue result;
   Access access;
-  TileValue index;  // gather: adds index(value) x index_stride; invalid: none
+  TileValue index;  // of a gather: adds its value x index_stride; invalid: none
   std::int64_t index_stride = 0;
   std::int64_t index_limit = 0;  // the index is clamped to [0, index_limit)
 };
 struct Store {
-  TileValue value;  // broadcast over the lane axes of the access with a stride != 0 that it lacks
+  TileValue value;  // is broadcast to lane axes that it lacks and whose stride in the access is not 0
   Access access;
   TileValue predicate;  // scalar i1: store nothing when false; invalid: always
 };
-/// One op of the table's pointwise class, applied element by element with broadcasting over missing lane
-/// axes. `direction` is for compare. cast takes the result's dtype.
+/// A pointwise op of the op table, applied element by element. Operands are broadcast to lane axes that
+/// they lack. `direction` is for compare. cast converts to the result's dtype.
 struct Pointwise {
   TileValue result;
   ir::Opcode code{};
@@ -99,29 +100,29 @@ struct Index {
   std::int32_t axis = 0;
 };
 enum class ReduceKind : std::uint8_t { sum, max };
-/// Reduces over one or more lane axes, which the result loses. The schedule fixes the order.
+/// Reduces over one or more lane axes, which the result does not have. The schedule fixes the order.
 struct Reduce {
   TileValue result;
   ReduceKind kind{};
   TileValue operand;
   std::vector<std::int32_t> axes;
 };
-/// Computes result(i…, j) = sum over k of a(i…, k) x b(k, j). a and b share the lane axis `contract`, which
-/// the result loses.
+/// Computes result(i…, j) = sum over k of a(i…, k) x b(k, j). a and b share the lane axis `contract` (k),
+/// which the result does not have.
 struct Dot {
   TileValue result;
   TileValue a, b;
   std::int32_t contract = 0;
 };
-/// Draws uniform [0, 1) or normal numbers from Philox (ir/philox.h). The access gives the element index
-/// (argument unused).
+/// Draws uniform [0, 1) or normal numbers from Philox (ir/philox.h). `element` gives the element's index;
+/// its argument is not used.
 struct Random {
   TileValue result;
   bool normal = false;
   TileValue seed, step;  // scalars i64
   std::uint64_t stream = 0;
   Access element;
-  // If valid, they replace `stream`: its 32-bit halves, scalars i64.
+  // If valid, they replace `stream`: i64 scalars with its lower and upper 32 bits.
   TileValue stream_low = {}, stream_high = {};
 };
 
@@ -144,7 +145,7 @@ struct Argument {
 
 struct Kernel {
   std::string name;                 // readable, unique in its program: "join_norm_3200x192"
-  std::vector<std::string> origin;  // provenance lines: the IR ops it fuses, "%12 residual blocks.3.attn"
+  std::vector<std::string> origin;  // the IR ops that it computes: "%12 residual blocks.3.attn"
   std::vector<Axis> axes;
   std::vector<Argument> arguments;
   std::int64_t partitions = 1;
@@ -161,13 +162,13 @@ struct Kernel {
 /// Returns the readable text of a kernel: `rewire dump --stage tile`. Deterministic.
 std::string print(const Kernel& kernel);
 enum class Numbers : std::uint8_t { shown, hidden };
-/// Returns the text that identifies a kernel's machine code: print() without names and provenance. Two
-/// kernels of one structure share code. With numbers hidden, all constants and all random streams count as
-/// equal.
+/// Returns the text that identifies a kernel's machine code: print() without names and provenance. Kernels
+/// with the same structure share machine code. With numbers hidden, all constants and all random streams
+/// count as equal.
 std::string structure(const Kernel& kernel, Numbers numbers = Numbers::shown);
-/// Throws InternalError naming the node if a kernel breaks a rule above: values defined before use and once,
-/// lanes consistent, axes used right, accesses with one stride per axis, row indices only in the body, no
-/// row stride in prologue and epilogue.
+/// Throws InternalError, naming the node, if a kernel breaks a rule above: a value is defined once, before
+/// its use; lanes are consistent; axes are used as declared; an access has one stride per axis; row indices
+/// appear only in the body, and no row strides in prologue and epilogue. verify.cpp lists the rules.
 void verify(const Kernel& kernel);
 
 }  // namespace rewire::codegen::tile

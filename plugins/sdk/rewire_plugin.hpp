@@ -27,8 +27,8 @@
 
 namespace rewire::plugin {
 
-/// Refuses a module when thrown: the user reads its message after the plugin's name. Any other exception
-/// also ends the call with its message, but counts as a mistake of the plugin: `rewire plugin test` then
+/// Throw Error to refuse a module: the user reads its message after the plugin's name. Any other exception
+/// also ends the call with its message, but it counts as an error in the plugin, and `rewire plugin test`
 /// fails.
 class Error : public std::runtime_error {
  public:
@@ -76,8 +76,8 @@ struct Attribute {
 
 namespace detail {
 
-/// The host table and the call. Objects hold it by value: one that is used after its call is refused by the
-/// host and never dangles.
+/// The host table and the call. Objects hold it by value. So the host can refuse an object that is used
+/// after its call, and no pointer dangles.
 struct Context {
   const rewire_host* host = nullptr;
   rewire_call call = 0;
@@ -94,7 +94,7 @@ struct Context {
     if (value.call == 0) fail();
     return value;
   }
-  /// Returns a result that cannot itself express a failure; throws if the call has failed.
+  /// Returns `result`, whose type cannot express a failure; throws if the call has failed.
   template <class T>
   T checked(T result) const {
     if (host->error(call) != nullptr) fail();
@@ -143,8 +143,8 @@ inline rewire_attribute to_c(const Attribute& attribute) {
 
 }  // namespace detail
 
-/// A tensor value, or none, which converts to false. A copy is the same tensor. A value remembers the latest
-/// join that it depends on; ops on it are named after that join.
+/// A tensor value, or an empty value, which converts to false. Copies refer to the same tensor. A value
+/// remembers the last join in the network that it depends on; ops on it are named after that join.
 class Value {
  public:
   Value() = default;
@@ -152,7 +152,7 @@ class Value {
       : context_(context), join_(join), handle_(handle) {}
   explicit operator bool() const { return handle_.call != 0; }
 
-  /// Returns dtype and shape. Throws if there is no value.
+  /// Returns dtype and shape. Throws if the value is empty.
   Type type() const {
     rewire_type type;
     if (!*this) context_.fail();
@@ -207,8 +207,8 @@ inline std::vector<Value> emit(Context context, std::uint32_t join, const char* 
 // --- Ops: any op of the boundary by name, the usual ones as functions -------------------------------------
 
 /// Emits the op `op` of rewire_ops.txt and returns its first result. Give `type` if the list says "typed".
-/// Takes at least one operand; Join::emit serves ops without any. Throws Error, with the host's words, if
-/// operands or attributes do not fit.
+/// For an op without operands use Join::emit. Throws Error, with the host's message, if operands or
+/// attributes do not fit.
 inline Value emit(const char* op, std::span<const Value> operands,
                   std::initializer_list<Attribute> attributes = {}, const std::optional<Type>& type = {}) {
   std::uint32_t join = 0;
@@ -242,7 +242,8 @@ inline Value operator+(double a, const Value& b) { return constant_like(b, a) + 
 inline Value operator-(double a, const Value& b) { return constant_like(b, a) - b; }
 inline Value operator*(double a, const Value& b) { return constant_like(b, a) * b; }
 inline Value operator/(double a, const Value& b) { return constant_like(b, a) / b; }
-// a becomes the result. `a += b` sets a to b if a has no value yet, so that a sum can start empty.
+// These operators assign the result to a. `a += b` sets a to b if a is empty, so that a sum can start with
+// an empty value.
 inline Value& operator+=(Value& a, const Value& b) { return a = a ? a + b : b; }
 inline Value& operator-=(Value& a, const Value& b) { return a = a - b; }
 inline Value& operator*=(Value& a, const Value& b) { return a = a * b; }
@@ -276,7 +277,7 @@ inline Value pow(const Value& a, const Value& b) { return emit("pow", {a, b}); }
 inline Value compare(const char* direction, const Value& a, const Value& b) {
   return emit("compare", {a, b}, {{"direction", direction}});
 }
-/// Takes if_true where `condition` (i1) holds, else if_false.
+/// Returns, for each element, if_true where `condition` (i1) is true, else if_false.
 inline Value select(const Value& condition, const Value& if_true, const Value& if_false) {
   return emit("select", {condition, if_true, if_false});
 }
@@ -288,7 +289,7 @@ inline Value cast(const Value& x, DType dtype) {
   return type.dtype == dtype ? x : emit("cast", {x}, {}, Type{dtype, type.shape});
 }
 
-/// Returns x in f32 if its dtype is narrower, else x. Sums should accumulate in it.
+/// Returns x in f32 if its dtype is narrower, else x. Use it for the operands of sums.
 inline Value at_least_f32(const Value& x) {
   const DType dtype = x.dtype();
   return dtype == DType::bf16 || dtype == DType::f16 ? cast(x, DType::f32) : x;
@@ -353,15 +354,15 @@ inline Value slice(const Value& x, std::int64_t axis, std::int64_t start, std::i
   limits.at(i) = limit;
   return emit("slice", {x}, {{"starts", starts}, {"limits", limits}});
 }
-/// Joins the parts along the axis; all other extents are equal.
+/// Concatenates the parts along the axis; all other extents must be equal.
 inline Value concat(std::span<const Value> parts, std::int64_t axis) {
   return emit("concat", parts, {{"axis", axis}});
 }
 inline Value concat(std::initializer_list<Value> parts, std::int64_t axis) {
   return concat(std::span<const Value>(parts.begin(), parts.size()), axis);
 }
-/// [..., m, k] times [..., k, n] is [..., m, n]. Leading axes are equal, or b has rank 2 and serves them
-/// all. A transposed operand is stored with its last two axes swapped.
+/// [..., m, k] times [..., k, n] is [..., m, n]. The leading axes must be equal, or b has rank 2 and is
+/// used for all of them. With transpose_a or transpose_b, the last two axes of that operand are swapped.
 inline Value matmul(const Value& a, const Value& b, bool transpose_a = false, bool transpose_b = false) {
   return emit("matmul", {a, b}, {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
 }
@@ -391,18 +392,19 @@ struct Init {
   static Init xavier_uniform() { return {REWIRE_INIT_XAVIER_UNIFORM, 0, 0}; }
 };
 
-/// The training group of a weight: decay as matrices, no_decay as norms and biases, frozen without training.
+/// The training group of a weight: decay (as for matrices), no_decay (as for norms and biases), or frozen,
+/// which does not train.
 enum class Group { decay, no_decay, frozen };
 
-/// Optimizer settings of one weight. A number that is not given stays the run's.
+/// Optimizer settings of one weight. A number that is not given keeps the run's value.
 struct WeightHint {
-  std::optional<double> lr_scale = {};      // factor on the run's learning rate; finite, > 0
+  std::optional<double> lr_scale = {};      // multiplies the run's learning rate; finite, > 0
   std::optional<double> weight_decay = {};  // replaces the run's; finite, >= 0; 0: no decay
-  std::optional<double> beta1 = {};         // in [0, 1), of AdamW; SGD has no betas and ignores it
+  std::optional<double> beta1 = {};         // in [0, 1); optimizers without betas (SGD) ignore both
   std::optional<double> beta2 = {};
 };
 
-/// Facts about a weight of the model. Initialise reads and writes its values.
+/// Facts about a weight of the model. Class Initialise reads and writes its values.
 struct Weight {
   std::string name;         // full name: "blocks.3.attn.qkv.weight"
   std::string role;         // "norm", "qkv", "proj", "fc1", "fc2", "conv", ...
@@ -433,14 +435,15 @@ struct Weight {
 struct Place {
   const char* file;
   int line;
-  /// Returns the place of the call whose default argument this is.
+  /// As a default argument, returns the place of the call.
   static constexpr Place current(const char* file_name = __builtin_FILE(),
                                  int line_number = __builtin_LINE()) {
     return {file_name, line_number};
   }
 };
 
-/// A residual join: its facts are fields, its slots functions. During initialise its values are none.
+/// A residual join. Its facts are fields, and functions access its slots. In initialise() its values are
+/// empty.
 class Join {
  public:
   Join(detail::Context context, std::uint32_t index) : context_(context), index_(index) {
@@ -471,8 +474,8 @@ class Join {
   std::int64_t block, stage;              // counted from 0
   std::int64_t join_index, join_count;    // over all joins of the scope; filters do not renumber
   std::int64_t heads;                     // attention heads; 0 if there are none
-  std::int64_t batch_axis;                // an axis of stream and branch, counted from the front
-  std::int64_t token_axis, channel_axis;  // in [N, C, H, W] 2, the first of the two, and 1
+  std::int64_t batch_axis;                // of stream and branch, counted from 0
+  std::int64_t token_axis, channel_axis;  // of [N, C, H, W]: 2, the first spatial axis; and 1
   std::int64_t block_count;               // blocks of the join's scope; filters do not change it
   double drop_path;                       // the rate at which training drops a sample's branch
   Value stream;                           // x, [N, T, D] or [N, C, H, W]
@@ -505,8 +508,8 @@ class Join {
     return result;
   }
 
-  /// Returns the weights that the branch reads; with a role ("norm", "qkv", "proj", "fc1", "fc2", "conv")
-  /// only those.
+  /// Returns the weights that the branch reads, or only those of a role: "norm", "qkv", "proj", "fc1",
+  /// "fc2", "conv".
   std::vector<Weight> weights(std::string_view role = {}) const {
     std::vector<Weight> result;
     for (std::uint32_t i = 0; i < read().weight_count; ++i) {
@@ -537,8 +540,8 @@ class Join {
     return total;
   }
 
-  // Setting or clearing a slot claims it; throws Error if another plugin has claimed it. A path claims
-  // nothing. Each function takes a value of the stream's type.
+  // Setting or clearing a slot claims it for this plugin; throws Error if another plugin has claimed it.
+  // Adding a path claims nothing. Each value must have the stream's type.
   void set_shortcut(const Value& v, Place place = Place::current()) const {
     set("set_shortcut", context_.host->set_shortcut, v, place);
   }
@@ -549,14 +552,15 @@ class Join {
   void add_path(const Value& v, Place place = Place::current()) const {
     set("add_path", context_.host->add_path, v, place);
   }
-  /// Sets x' = v. Claims both slots and the paths; throws Error if a term was set, changed or added before.
-  /// Afterwards only change_sum is allowed.
+  /// Sets x' = v. Claims both slots and all paths; throws Error if any of them was set, changed or added
+  /// before. Afterwards only change_sum is allowed at this join.
   void set_sum(const Value& v, Place place = Place::current()) const {
     set("set_sum", context_.host->set_sum, v, place);
   }
-  // v is computed from the current shortcut(), branch_slot() or sum(), and replaces it. Several plugins may
-  // do so, in the order in which the user names them. They claim nothing. A plugin that sets a changed slot,
-  // or sets, changes or adds a term of a changed sum, must be named before.
+  // Compute v from the current shortcut(), branch_slot() or sum(); v replaces it. These functions claim
+  // nothing. Several plugins may use them, and they apply in the order in which the user names the plugins.
+  // A plugin that sets a slot must be named before a plugin that changes it. A plugin that sets, changes or
+  // adds a term must be named before a plugin that changes the sum.
   void change_shortcut(const Value& v, Place place = Place::current()) const {
     set("change_shortcut", context_.host->change_shortcut, v, place);
   }
@@ -586,9 +590,9 @@ class Join {
       throw Error(name + " has no '" + role + "'; leave it out by sites=, layers= or stages=");
     return from_host(found);
   }
-  /// Makes every reader of the value read v instead, which has the same type; for "norm_input" to "hidden"
-  /// only the branch's readers. If another plugin has replaced it before, v must be computed from that.
-  /// "input" and "exit" can be replaced once.
+  /// Makes every reader of the value read v instead; for the roles "norm_input" to "hidden", only readers
+  /// in the branch. v has the same type. If another plugin has replaced the value before, v must be
+  /// computed from that replacement. "input" and "exit" can be replaced once.
   void replace(const std::string& role, const Value& v, Place place = Place::current()) const {
     const auto replace_value = [&role, this](rewire_call call, std::uint32_t index, rewire_value handle) {
       return context_.host->replace_value(call, index, role.c_str(), handle);
@@ -598,7 +602,7 @@ class Join {
   /// Makes the branch read v instead of the norm's result: replace("input", v).
   void set_input(const Value& v, Place place = Place::current()) const { replace("input", v, place); }
 
-  /// Emits an op at this join: one without operands, or one that must be placed here.
+  /// Emits an op at this join. Use it for ops without operands, and for ops that must be placed here.
   Value emit(const char* op, std::initializer_list<Value> operands = {},
              std::initializer_list<Attribute> attributes = {}, const std::optional<Type>& type = {}) const {
     return detail::emit(context_, index_, op, operands, attributes, type, 1).front();
@@ -607,7 +611,8 @@ class Join {
   Value constant(double v, const Type& type) const { return emit("constant", {}, {{"value", v}}, type); }
   /// Returns an i1 scalar: true in a training step, false in evaluation and inference.
   Value is_training() const { return take(context_.host->is_training(context_.call, index_)); }
-  /// Returns uniform numbers in [0, 1), new ones every step. Each (join, plugin, name) has its own stream.
+  /// Returns uniform numbers in [0, 1), new ones every step. Each (join, plugin, name) has its own random
+  /// stream.
   Value rng_stream(const char* stream_name, const Type& type) const {
     const rewire_type c_type = detail::to_c(type);
     return take(context_.host->rng_stream(context_.call, index_, stream_name, &c_type));
@@ -629,15 +634,14 @@ class Join {
     }
     return take(context_.host->add_weight(context_.call, index_, &weight));
   }
-  /// Adds a weight that is kept in f32 whatever the stream's dtype (in f64 beside an f64 stream), as the
-  /// optimizers need it. Returns its value in the stream's dtype.
+  /// Adds a weight that is stored in f32, which optimizers need, whatever the stream's dtype (in f64 if the
+  /// stream is f64). Returns its value, cast to the stream's dtype.
   Value add_weight(const char* weight_name, const Ints& shape, Init init, Group group) const {
     const DType dtype = stream.dtype();
     const DType kept = dtype == DType::f64 ? DType::f64 : DType::f32;
     return cast(add_weight(weight_name, Type{kept, shape}, init, group), dtype);
   }
-  /// Adds a weight of one number, kept in the same way. Its shape is [1], which broadcasts against
-  /// everything.
+  /// Adds a weight of one number, stored in the same way. Its shape is [1], which broadcasts to any shape.
   Value add_scalar(const char* weight_name, Init init, Group group = Group::no_decay) const {
     return add_weight(weight_name, Ints{1}, init, group);
   }
@@ -655,10 +659,10 @@ class Join {
     return take(context_.host->weight_value(context_.call, index_, full_name.c_str()));
   }
 
-  // Hooks: what a training step does beside the forward pass. A weight is named as in add_weight at this
+  // Hooks: work of a training step in addition to the forward pass. Name a weight as in add_weight at this
   // join, or by its full name. A scalar is a float value of one element.
-  /// Sets the optimizer's settings of a weight. Throws Error if an earlier hint has another number, or if
-  /// the weight does not train.
+  /// Sets optimizer settings of a weight. Throws Error if an earlier hint gave one of them another number,
+  /// or if the weight does not train.
   void weight_hint(const std::string& weight, const WeightHint& hint) const {
     rewire_weight_hint c{};
     c.size = sizeof(c);
@@ -679,20 +683,20 @@ class Join {
     hook("report", context_.host->report, report_name, scalar, place);
   }
   /// Returns an f32 scalar: the share of the run's optimizer steps that are done, 0 in the first step and
-  /// below 1 in the last; in evaluation, the share that the weights have seen.
+  /// below 1 in the last. In evaluation, it is the share that was done when the weights were saved.
   Value progress() const { return take(context_.host->progress(context_.call, index_)); }
-  /// Adds a term to the training loss. Evaluation has the plain loss.
+  /// Adds a term to the training loss. The loss in evaluation does not include it.
   void add_loss(const Value& scalar, Place place = Place::current()) const {
     set("add_loss", context_.host->add_loss, scalar, place);
   }
-  /// Makes each training step set a frozen weight to v, of its shape. The forward pass of that step reads
-  /// the old value.
+  /// Makes each training step set a frozen weight to v, which has the weight's shape. The forward pass of
+  /// that step still reads the old value.
   void update_state(const std::string& weight, const Value& v, Place place = Place::current()) const {
     hook("update_state", context_.host->update_state, weight, v, place);
   }
-  /// Makes v, of the weight's shape, the weight's value after every optimizer update. v is a function of the
-  /// weight, as add_weight or weight_value returns it, and of frozen ones. It is computed from the
-  /// optimizer's new value.
+  /// Sets the weight to v after every optimizer update. v has the weight's shape. Write v as a function of
+  /// the weight (the value that add_weight or weight_value returns) and of frozen weights; it is evaluated
+  /// with the optimizer's new value of the weight.
   void after_step(const std::string& weight, const Value& v, Place place = Place::current()) const {
     hook("after_step", context_.host->after_step, weight, v, place);
   }
@@ -706,7 +710,7 @@ class Join {
   }
   Value from_host(rewire_value handle) const { return {context_, index_, handle}; }
   Value take(rewire_value handle) const { return from_host(context_.check(handle)); }
-  /// Calls a host function; its error names the line of the plugin that called.
+  /// Calls a host function; an error message names the line in the plugin that made the call.
   template <class Function>
   void set(const char* what, const Function& function, const Value& v, const Place& place) const {
     at_place(what, v, place, [&] { return function(context_.call, index_, v.handle()); });
@@ -771,8 +775,8 @@ class Call {
     return result;
   }
 
-  /// Decomposes each matrix, rows >= cols: q [rows, cols] with orthonormal columns, r [cols, cols] upper
-  /// triangular with a diagonal >= 0.
+  /// Decomposes each matrix; requires rows >= cols. q [rows, cols] has orthonormal columns, and r [cols,
+  /// cols] is upper triangular with a diagonal >= 0.
   Qr qr(std::span<const double> a, std::size_t count, std::size_t rows, std::size_t cols) const {
     if (a.size() != count * rows * cols)
       throw std::logic_error("qr: the number of elements does not fit the matrices' sizes");
@@ -781,8 +785,8 @@ class Call {
         context_.host->qr(context_.call, count, rows, cols, a.data(), result.q.data(), result.r.data()));
     return result;
   }
-  /// Decomposes each matrix, k = min(rows, cols): u [rows, k], where each column's largest entry is > 0; s
-  /// [k], descending; vt [k, cols].
+  /// Decomposes each matrix. With k = min(rows, cols): u [rows, k], where the entry of largest magnitude in
+  /// each column is > 0; s [k], descending; vt [k, cols].
   Svd svd(std::span<const double> a, std::size_t count, std::size_t rows, std::size_t cols) const {
     if (a.size() != count * rows * cols)
       throw std::logic_error("svd: the number of elements does not fit the matrices' sizes");
@@ -816,13 +820,14 @@ class Call {
   detail::Context context_;
 };
 
-/// The argument of `rewrite`. It and all that it returns die when rewrite returns.
+/// The argument of `rewrite`. It is valid until rewrite returns, and so is everything that it returned.
 class Rewrite : public Call {
  public:
   using Call::Call;
 };
 
-/// The argument of `initialise`: fresh weights, as the model and the plugins before this one made them.
+/// The argument of `initialise`: access to fresh weights, as the model and the earlier plugins initialised
+/// them.
 class Initialise : public Call {
  public:
   using Call::Call;
@@ -886,8 +891,8 @@ constexpr Bounds between(double min, double max) {
   return {REWIRE_MIN | REWIRE_MAX, min, max};
 }
 
-// Make a parameter: its name ([a-z][a-z0-9_]*), its default as a user would write it, one line of doc. The
-// text must live as long as the library, as literals do.
+// These make a parameter from its name ([a-z][a-z0-9_]*), its default as a user would write it, and one
+// line of documentation. The text must live as long as the library, as literals do.
 constexpr rewire_parameter bool_parameter(const char* name, const char* default_value, const char* doc) {
   return {name, default_value, doc, nullptr, REWIRE_PARAMETER_BOOL, 0, 0, 0};
 }
@@ -912,7 +917,7 @@ inline constexpr std::span<const rewire_parameter> kNoParameters;
 
 namespace detail {
 
-/// Calls the author's function for the C boundary: no exception leaves, and the first error stays.
+/// Calls the author's function from the C boundary. No exception leaves it, and the first error is kept.
 template <class CallType, auto Function>
 std::int32_t boundary(const rewire_host* host, rewire_call call) noexcept {
   try {

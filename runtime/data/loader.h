@@ -2,9 +2,10 @@
 // batch depends on (seed, epoch, index, first sample) alone: not on the number of threads or on where the
 // run began.
 //
-// Training: each epoch visits the samples in its own random order and drops what is left over at its end.
-// Evaluation: samples come in order; the last batch is padded with rows of zeros and weight 0. Both go on
-// epoch after epoch: a pass over the data is batches_per_epoch() calls of next().
+// Training: each epoch visits the samples in a random order of its own; samples left over at its end, too
+// few for a batch, are dropped. Evaluation: samples come in order; the last batch is padded with rows of
+// zeros that have weight 0. In both cases one pass over the data is batches_per_epoch() calls of next(),
+// and the next pass follows without a break.
 #pragma once
 
 #include <condition_variable>
@@ -42,33 +43,32 @@ struct LoaderOptions {
   std::vector<RowField> fields;  // fields of one row
   bool training = true;
   std::int64_t batch = 64;
-  std::uint64_t seed = 0;         // for the training order and noise
+  std::uint64_t seed = 0;         // of the training order and the noise
   OrderFunction order = nullptr;  // null: epoch_order()
-  std::int64_t repeats =
-      1;            // consecutive visits of each sample; the number of batches in an epoch does not change
-  int threads = 1;  // threads that prepare batches
-  std::int64_t prefetch = 4;       // batches prepared ahead, at most
-  BatchFunction finish = nullptr;  // fills the tensors of `made`, and may change others
-  std::vector<RowField> made = {};
+  std::int64_t repeats = 1;   // times in a row that a sample comes; an epoch has as many batches as with 1
+  int threads = 1;            // threads that prepare batches
+  std::int64_t prefetch = 4;  // batches prepared ahead, at most
+  BatchFunction finish = nullptr;   // called last for each batch; fills `made`, and may change other tensors
+  std::vector<RowField> made = {};  // fields of one row that `finish` fills
   std::vector<NoiseShape> noise = {};
   std::map<std::string, std::vector<float>> constants = {};  // f32 of rank 1, the same in each batch
 };
 
 class Loader {
  public:
-  /// Throws UserError on options out of range, on fewer samples than one training batch, and on a `start`
-  /// beyond an epoch.
+  /// Throws UserError if an option is out of range, if there are fewer samples than a training batch needs,
+  /// or if `start` is past the end of an epoch.
   Loader(SampleFunction sample, std::int64_t count, const LoaderOptions& options, DataPosition start = {});
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  /// Waits for the next batch and swaps it into `batch`. The tensors that `batch` held are filled again
-  /// later, so that passing the same Batch each time allocates nothing. Throws what preparing this batch
-  /// threw, again at every further call.
+  /// Waits for the next batch and swaps it into `batch`. The tensors that `batch` held before are reused
+  /// for a later batch, so passing the same Batch each time allocates nothing. If preparing the batch threw
+  /// an exception, throws it, also at every later call.
   void next(Batch& batch);
 
-  /// Returns the place of the batch that next() gives next.
+  /// Returns the position of the batch that the next call of next() returns.
   DataPosition position() const;
   std::int64_t batches_per_epoch() const { return batches_per_epoch_; }
 
@@ -92,17 +92,18 @@ class Loader {
   const std::int64_t count_;
   const LoaderOptions options_;
   const DataPosition start_;
-  std::int64_t batches_per_epoch_ = 0, batches_of_first_ = 0;  // batches left in the first epoch
+  std::int64_t batches_per_epoch_ = 0, batches_of_first_ = 0;  // the latter: those left in the first epoch
 
   std::mutex order_mutex_;
   std::map<std::int64_t, Order> orders_;  // orders by epoch, for batches in flight
 
-  // Batches are numbered from `start_`. Number n is prepared in slot n % slots, once n < consumed_ + slots.
+  // Batches are numbered from `start_`. Batch n is prepared in slot n % slots, as soon as n < consumed_ +
+  // slots.
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   std::vector<Slot> slots_;
   std::int64_t claimed_ = 0;   // the first number that no thread has claimed
-  std::int64_t consumed_ = 0;  // the number that next() gives next
+  std::int64_t consumed_ = 0;  // the number of the batch that next() returns next
 
   std::vector<std::jthread> threads_;  // last: joined before all above is destroyed
 };

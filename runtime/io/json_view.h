@@ -24,7 +24,7 @@ inline constexpr std::size_t kMostJsonBytes = std::size_t{1} << 24;
 inline constexpr int kMostJsonDepth = 16;
 inline constexpr std::size_t kMostJsonKeys = 4096;  // of one object: a lookup is linear in their number
 
-/// Parses JSON. Throws UserError ("WHERE is no JSON: …") if the text is not JSON or not UTF-8, is deeper
+/// Parses JSON. Throws UserError ("WHERE is not valid JSON: …") if the text is not JSON or not UTF-8, is deeper
 /// than kMostJsonDepth, or has a repeated key, an object of more than kMostJsonKeys, or a number beyond a
 /// double's range.
 nlohmann::ordered_json parse_json(std::string_view text, const std::string& where);

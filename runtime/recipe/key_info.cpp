@@ -1,9 +1,12 @@
 #include "runtime/recipe/key_info.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "models/model.h"
-#include "runtime/recipe/keys.h"
 
 namespace rewire::runtime {
 namespace {
@@ -24,6 +27,25 @@ std::string_view KeyInfo::section() const {
   return dot == std::string::npos ? std::string_view() : std::string_view(path).substr(0, dot);
 }
 
+std::string by_owner(const KeyInfo& key, std::string OwnedParameter::* what) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> groups;  // what, and who says it
+  for (const OwnedParameter& parameter : key.owners) {
+    const auto same =
+        std::ranges::find(groups, parameter.*what, [](const auto& group) { return group.first; });
+    if (same == groups.end()) {
+      groups.push_back({parameter.*what, {parameter.owner}});
+    } else {
+      same->second.push_back(parameter.owner);
+    }
+  }
+  if (groups.size() < 2) return "";
+  std::string text;
+  for (const auto& [said, owners] : groups)
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", fmt::join(owners, ", "),
+                        said.empty() ? "none" : said);
+  return text;
+}
+
 std::vector<KeyInfo> key_infos(const Recipe& recipe) {
   Recipe asked = recipe;
   std::vector<KeyInfo> infos;
@@ -35,6 +57,7 @@ std::vector<KeyInfo> key_infos(const Recipe& recipe) {
                      .doc = key.spec.doc,
                      .condition = key.only.text,
                      .values = values_of(key),
+                     .owners = key.owners,
                      .is_path = key.spec.is_path,
                      .has_effect = key.has_effect(asked)});
   }

@@ -91,6 +91,14 @@ void add_parameters(std::vector<RecipeKey>& keys, const RecipeKey& chooser, ir::
       if (owners.size() < residents.size())
         condition = {has_it, fmt::format("{}={}", chooser.path(), fmt::join(owners, "|"))};
       keys.push_back({section, own != nullptr ? *own : spec, &selected.values, condition});
+      for (const Row* owner : residents) {
+        if constexpr (requires { owner->family; }) {
+          if (!owner->values.empty()) continue;  // a variant has its family's parameters
+        }
+        if (const ParameterSpec* theirs = ir::find_parameter(owner->schema, spec.name))
+          keys.back().owners.push_back(
+              {std::string(owner->name), ir::value_text(theirs->default_value), theirs->doc});
+      }
     }
   }
 }
@@ -193,9 +201,9 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
   keys.push_back(
       path_row("data", "cache", &data.cache, "folder of decoded images, filled on first use; empty: none"));
   RecipeKey preset = row("transforms", "preset", &recipe.preset,
-                         "a named set of values for this section; the recipe overrides single values; none: "
-                         "no preset; deit, cifar_crop, dino, mae: the augmentation of these papers",
-                         {}, ir::row_names(transform_presets()));
+                         "a named set of values for this section; the recipe overrides single values", {},
+                         ir::row_names(transform_presets()));
+  preset.residents = ir::named_docs(transform_presets());
   preset.selects = true;
   keys.push_back(preset);
   for (ParameterSpec& spec : transform_parameters(recipe.preset))
@@ -245,8 +253,9 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
       row("train", "accumulate", &train.accumulate, "batches whose gradients are summed into one step",
           kCount),
       row("train", "on_switch", &train.on_switch,
-          "optimizer's state after an epoch that switches a plugin on or off; keep; reset: zero", {},
-          {"keep", "reset"}),
+          "optimizer's state at an epoch that switches a plugin on or off; keep: unchanged; reset: as in a "
+          "new run",
+          {}, {"keep", "reset"}),
       row("train", "ema", &train.ema,
           "decay of the weights' exponential moving average; 0: no average is kept",
           {.min = 0, .max = 1, .max_excluded = true}),
@@ -268,7 +277,8 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
           "container",
           {0, 1024}),
       row("train", "events", &train.events, "write event files for TensorBoard"),
-      row("train", "report", &train.report, "write report.html after each evaluation"),
+      row("train", "report", &train.report,
+          "write report.html at the end of the run, and after evaluations unless that takes too long"),
 
       row("eval", "batch", &eval.batch,
           "images per batch; smaller test sets are one batch; a .rir module has its own batch size", kBatch),

@@ -25,12 +25,19 @@ struct RecipeCondition {
   std::string text = {};                               // "optimizer.name=sgd"
 };
 
+/// A parameter of one resident (the resident's name, then what it says of the parameter).
+struct OwnedParameter {
+  std::string owner, default_value, doc;
+};
+
 struct RecipeKey {
   std::string section;     // "" for the keys above the first section
   ir::ParameterSpec spec;  // its default is that of Attributes only
   RecipeTarget target;
   RecipeCondition only = {};
   bool selects = false;  // names the resident whose schema the other keys of the section come from
+  /// For a parameter that several residents have: what each says of it.
+  std::vector<OwnedParameter> owners = {};
   std::vector<ir::NamedDoc> residents = {};  // if `selects`: the names it takes
   /// For a text of words joined by '+', which TOML may give as a list of strings: throws UserError, which names `key`,
   /// if a word is unknown.

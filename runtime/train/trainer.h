@@ -1,5 +1,5 @@
-// The training loop: batches in, a run folder out. It handles modules, engines and batches; an observer
-// shows its progress.
+// The training loop: it trains on batches and writes a run folder. It works with modules, engines and
+// batches; an observer shows its progress.
 #pragma once
 
 #include <cstdint>
@@ -18,22 +18,23 @@ namespace rewire::runtime {
 struct TrainRequest {
   Recipe recipe;  // resolved: the run folder's recipe
   NetworkSource network;
-  std::string module_text;              // text of a network outside the zoo: kept as RUN/network.rir
+  std::string module_text;              // of a network outside the zoo; kept as RUN/network.rir
   std::string engine;                   // one of engine_names()
-  ChoiceOptions choices;                // a resumed run uses its own instead
-  std::vector<KernelOverride> kernels;  // a resumed run uses its own instead
-  bool trust = false;                   // runs the kernels of a resumed run
-  /// Called first when all is compiled and before anything is written, then before every step and every
-  /// batch of an evaluation. Returns the number of a signal that asks the run to save and stop, 0 to go on.
+  ChoiceOptions choices;                // of a new run; a resumed run has its own
+  std::vector<KernelOverride> kernels;  // of a new run; a resumed run has its own
+  bool trust = false;                   // consent to run the kernels that a resumed run keeps
+  /// Called when everything is compiled and nothing is written yet, then before every step and before every
+  /// batch of an evaluation. Returns the number of a signal that asks the run to save and stop, or 0 to
+  /// continue.
   std::function<int()> stop_signal = [] { return 0; };
 };
 
-/// The content of a progress line, for a step or a line of metrics.
+/// The content of a progress line, after a step or after a line of metrics.
 struct TrainView {
   TrainPosition position;
   std::int64_t epochs = 0, steps_per_epoch = 0;
   MetricValues metrics;           // means; the first is the loss
-  double samples_per_second = 0;  // recent, or over the line
+  double samples_per_second = 0;  // of the step, or over the line of metrics
   double seconds_left = 0;        // of the whole run, evaluations included
 };
 
@@ -41,14 +42,14 @@ struct EpochReport {
   std::int64_t epoch = 0, epochs = 0;    // epoch counts from 0
   MetricValues metrics;                  // means over the epoch's steps
   std::optional<Evaluation> evaluation;  // if one was due
-  double seconds = 0;                    // of this epoch's steps in this process
+  double seconds = 0;                    // spent in this epoch's steps by this process
 };
 
 /// Facts that are known before the first step.
 struct RunFacts {
   std::string run;
   TrainPosition position;
-  std::int64_t weights = 0;  // numbers that are trained
+  std::int64_t weights = 0;  // the number of trained elements
   std::int64_t train_samples = 0, test_samples = 0;
   std::int64_t dropped = 0;  // training samples left over at the end of an epoch
   std::int64_t epochs = 0, steps_per_epoch = 0;
@@ -58,44 +59,45 @@ struct RunFacts {
 class TrainObserver {
  public:
   virtual ~TrainObserver() = default;
-  /// The run compiles this program; it compiles all of them before it starts.
+  /// Called before this program is compiled. All programs are compiled before the run starts.
   virtual void compiling(const std::string& program) = 0;
   virtual void started(const RunFacts& facts) = 0;
   virtual void stepped(const TrainView& view) = 0;
-  /// A line of metrics was written: `view` has its means.
+  /// Called after a line of metrics was written; `view` has its means.
   virtual void logged(const TrainView& view) = 0;
   virtual void evaluating(std::int64_t done, std::int64_t batches) = 0;
   virtual void epoch_done(const EpochReport& report) = 0;
-  /// A step was not finite and is replayed in double precision, which takes a while.
+  /// Called if a step was not finite, before it is replayed in double precision, which takes a while.
   virtual void replaying(const std::string& program) = 0;
 };
 
 struct TrainResult {
   std::string run;
   TrainPosition position;
-  /// The signal, or 0: the run is complete. If `run` is empty, the signal came before a new run's first
-  /// step, and nothing is left of it.
+  /// The signal that stopped the run; 0: it is complete. If `run` is empty, the signal came before the
+  /// first step of a new run, and there is no run folder.
   int stopped_by = 0;
   std::optional<Evaluation> evaluation;  // of a complete run
-  double train_loss = 0;          // mean of the last epoch's steps so far, as trained (with label smoothing)
-  double samples_per_second = 0;  // over all steps, without evaluations and compiling
-  double train_seconds = 0;       // spent in steps
-  double new_train_seconds = 0;   // of them, since the run was begun or resumed
-  double data_wait_seconds = 0;   // of these, waiting for a batch
-  std::int64_t unreadable_samples = 0;  // left out of training and evaluation
+  double train_loss = 0;                 // mean over the last epoch's steps so far, with label smoothing
+  double samples_per_second = 0;         // over all steps, without evaluations and compiling
+  double train_seconds = 0;              // spent in steps
+  double new_train_seconds = 0;          // the part of it since this process began
+  double data_wait_seconds = 0;          // the part of new_train_seconds spent waiting for data
+  std::int64_t unreadable_samples = 0;   // left out of training and evaluation
   std::int64_t peak_memory_bytes = 0;
 };
 
-/// The treatment of an existing `out`: refuse it, or append a number to the name.
+/// If the folder `out` exists, exact refuses it, and numbered appends a number to the name.
 enum class OutFolder : std::uint8_t { exact, numbered };
 
-/// Trains a new run in the folder `out`. All refusals come before the folder is made; a run that fails
-/// before it has any result leaves none. Throws UserError. A step whose loss or gradient is not finite ends
-/// the run: the error names the first such tensor, and the last checkpoint is the state before that step.
+/// Trains a new run in the folder `out`. Everything that may be refused is checked before the folder is
+/// made, and a run that fails before its first result leaves no folder. Throws UserError. A step whose loss
+/// or gradient is not finite ends the run. The error names the first tensor that is not finite, and the
+/// last checkpoint holds the state before that step.
 TrainResult train(const TrainRequest& request, const std::string& out, OutFolder kind,
                   TrainObserver& observer);
 
-/// Continues a run from its last checkpoint, to the same bits that it would have reached without a stop.
+/// Continues a run from its last checkpoint. It ends with the same bits as a run that was never stopped.
 TrainResult resume_training(const TrainRequest& request, const std::string& run, TrainObserver& observer);
 
 }  // namespace rewire::runtime

@@ -59,9 +59,9 @@ def say(text):
 
 
 def last_line(path):
-    """But for what stands behind a fault of Rewire: how it is reported."""
+    """The last line, but for the one that asks for a report of a bug."""
     lines = [line for line in path.read_text(errors="replace").splitlines() if line.strip()] if path.exists() else []
-    while len(lines) > 1 and lines[-1].startswith("rewire: this is a fault of Rewire"):
+    while len(lines) > 1 and lines[-1].startswith("rewire: this is a bug in Rewire"):
         lines.pop()
     return lines[-1].strip()[:200] if lines else ""
 

@@ -12,6 +12,8 @@ import unittest
 import bundle
 
 sys.path.insert(0, str(bundle.SOURCE / "bench"))
+sys.path.insert(0, str(bundle.SOURCE / "scripts/gpu"))
+import call  # noqa: E402
 import gpu_ceilings  # noqa: E402
 import run  # noqa: E402
 
@@ -273,6 +275,16 @@ class Work(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "no sizes of 'gemm 8x8x8'"):
             gpu_ceilings.floor(gpu_ceilings.ReportedByRewire({"copy_gb_s": 1, "gemm_gflop_s": 1}),
                                [{"name": "gemm 8x8x8", "launches": 1, "ms": 1, "bytes": 1, "flops": 1}])
+
+
+class LastLineTest(unittest.TestCase):
+    def test_the_cause_not_the_request_for_a_report(self):
+        printed = "this is a bug in Rewire"
+        self.assertIn(f'"{printed}: ', (bundle.SOURCE / "cli/main.cpp").read_text())
+        with tempfile.TemporaryDirectory() as folder:
+            log = pathlib.Path(folder) / "log"
+            log.write_text(f"step 1\nrewire: internal error: X\nrewire: {printed}: please report it\n\n")
+            self.assertEqual(call.last_line(log), "rewire: internal error: X")
 
 
 if __name__ == "__main__":

@@ -5,9 +5,9 @@
 """
 import pathlib
 import re
-import subprocess
 import sys
 
+FOLDERS = ("bench", "docs", "examples", "plugins", "scripts", "tests")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -31,7 +31,7 @@ def anchors(path):
 
 def main():
     root = pathlib.Path(sys.argv[1]).resolve()
-    pages = sorted(path for path in root.rglob("*.md") if "build" not in path.relative_to(root).parts)
+    pages = [*root.glob("*.md"), *(path for name in FOLDERS for path in (root / name).rglob("*.md"))]
     faults, links = [], 0
     for page in pages:
         for number, line in lines_outside_code(page):

@@ -64,7 +64,7 @@ class HorizontalFlip final : public TransformOf<std::uint8_t, std::uint8_t> {
 extern const TransformRow kHorizontalFlip{
     "horizontal_flip",
     "mirrors half of the images left to right",
-    {ir::bool_parameter("horizontal_flip", false, "mirror every second training image, at random")},
+    {ir::bool_parameter("horizontal_flip", false, "mirror each training image with probability 0.5")},
     true,
     [](const ir::Attributes& values, const TransformContext& context) -> std::unique_ptr<Transform> {
       if (!values.get_bool("horizontal_flip")) return nullptr;
