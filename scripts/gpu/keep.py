@@ -57,7 +57,7 @@ def main():
         return options.stem.with_name(f"{options.stem.name}-{ending}")
 
     with tempfile.TemporaryDirectory() as folder, tarfile.open(options.results) as tar:
-        tar.extractall(folder, filter="data")
+        tar.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))  # Python 3.11.4
         work = pathlib.Path(folder)
         state = json.loads((work / "state.json").read_text())
         kept("correct.json").write_text(json.dumps(state, indent=1) + "\n")

@@ -45,7 +45,7 @@ class BareRoot(unittest.TestCase):
         for folder in ("proc", "dev", "tmp", "system", "fake", "lib64"):
             (cls.root / folder).mkdir(parents=True)
         with tarfile.open(packed) as tar:
-            tar.extractall(cls.root, filter="fully_trusted")
+            tar.extractall(cls.root, **({"filter": "fully_trusted"} if hasattr(tarfile, "data_filter") else {}))
         cls.bundle = cls.root / "rewire-gpu"
         programs = [file for folder in ("bin", "libexec/rewire") for file in (cls.bundle / folder).iterdir()]
         for name, path in needed(programs).items():
