@@ -6,6 +6,7 @@
 
 #include "ir/opcodes.h"
 #include "models/model.h"
+#include "models/parameters.h"
 #include "models/vision_transformer.h"
 
 namespace rewire::models {
@@ -103,29 +104,14 @@ const Family kDino{
     .doc = "the vision transformer and projection head of self-distillation without labels",
     .objective = "dino",
     .schema =
-        {ir::int_parameter("dim", 384, "width of the residual stream; a multiple of heads")
-             .at_least(1)
-             .at_most(65536),
-         ir::int_parameter("depth", 12, "number of blocks").at_least(1).at_most(4096),
-         ir::int_parameter("heads", 6, "attention heads per block; a divisor of dim")
-             .at_least(1)
-             .at_most(65536),
-         ir::float_parameter("mlp_ratio", 4, "hidden width of the MLP divided by dim").above(0).at_most(64),
-         ir::int_parameter("patch", 16, "side of a patch in pixels; a divisor of image")
-             .at_least(1)
-             .at_most(16384),
-         ir::int_parameter("image", 224, "side of an input image in pixels").at_least(1).at_most(16384),
-         ir::int_parameter("channels", 3, "channels of an input image").at_least(1).at_most(4096),
+        {dim_parameter(384), depth_parameter(12), heads_parameter(6), mlp_ratio_parameter(4),
+         patch_parameter(16), image_parameter(224), channels_parameter(3),
          ir::int_parameter(
              "position_image", 0,
              "side in pixels of the image that pos_embed was trained for, from which it is resized; 0: image")
              .at_least(0)
              .at_most(16384),
-         ir::float_parameter(
-             "drop_path", 0,
-             "stochastic depth: drop rate of the last block; rates grow linearly from 0 at the first")
-             .at_least(0)
-             .below(1),
+         drop_path_parameter(),
          ir::bool_parameter("head", true,
                             "whether the model has a projection head; false: the result is the features"),
          ir::int_parameter("hidden_dim", 2048, "width of the projection head's hidden layers")

@@ -17,6 +17,7 @@
 #include "ir/error.h"
 #include "ir/opcodes.h"
 #include "models/model.h"
+#include "models/parameters.h"
 
 namespace rewire::models {
 
@@ -276,12 +277,7 @@ const Family kMae{
          ir::int_parameter("heads", 3, "attention heads per encoder block; a divisor of dim")
              .at_least(1)
              .at_most(65536),
-         ir::float_parameter("mlp_ratio", 4, "hidden width of the MLP divided by dim").above(0).at_most(64),
-         ir::int_parameter("patch", 4, "side of a patch in pixels; a divisor of image")
-             .at_least(1)
-             .at_most(16384),
-         ir::int_parameter("image", 28, "side of an input image in pixels").at_least(1).at_most(16384),
-         ir::int_parameter("channels", 1, "channels of an input image").at_least(1).at_most(4096),
+         mlp_ratio_parameter(4), patch_parameter(4), image_parameter(28), channels_parameter(1),
          ir::float_parameter("mask_ratio", 0.75, "share of the patches that are hidden from the encoder")
              .at_least(0)
              .at_most(1),

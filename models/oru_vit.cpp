@@ -4,6 +4,7 @@
 // PyTorch's, and a head of a norm and a linear layer. Parameters are named as vit's.
 #include "ir/error.h"
 #include "models/model.h"
+#include "models/parameters.h"
 #include "models/vision_transformer.h"
 
 namespace rewire::models {
@@ -51,24 +52,12 @@ ir::Attributes oru_vit(std::int64_t dim, std::int64_t depth, std::int64_t heads)
 const Family kOruVit{
     .name = "oru_vit",
     .doc = "the vision transformer of the paper on orthogonal residual updates",
-    .schema =
-        {ir::int_parameter("dim", 384, "width of the residual stream; a multiple of heads")
-             .at_least(1)
-             .at_most(65536),
-         ir::int_parameter("depth", 6, "number of blocks").at_least(1).at_most(4096),
-         ir::int_parameter("heads", 6, "attention heads per block; a divisor of dim")
-             .at_least(1)
-             .at_most(65536),
-         ir::float_parameter("mlp_ratio", 4, "hidden width of the MLP divided by dim").above(0).at_most(64),
-         ir::int_parameter("patch", 0,
-                           "side of a patch in pixels; 0: 4, 8 or 16 for an image of 32, 64 or 224")
-             .at_least(0)
-             .at_most(16384),
-         ir::int_parameter("image", 32, "side of an input image in pixels").at_least(1).at_most(16384),
-         ir::int_parameter("channels", 3, "channels of an input image").at_least(1).at_most(4096),
-         ir::int_parameter("classes", 10, "number of classes; 0: no head, the result is the head's input")
-             .at_least(0)
-             .at_most(1e7)},
+    .schema = {dim_parameter(384), depth_parameter(6), heads_parameter(6), mlp_ratio_parameter(4),
+               ir::int_parameter("patch", 0,
+                                 "side of a patch in pixels; 0: 4, 8 or 16 for an image of 32, 64 or 224")
+                   .at_least(0)
+                   .at_most(16384),
+               image_parameter(32), channels_parameter(3), classes_parameter()},
     .build = build_oru_vit,
     .backbone = {{"classes", 0}},
     .variants = {{"oru_vit_s", oru_vit(384, 6, 6)}, {"oru_vit_b", oru_vit(768, 12, 12)}}};

@@ -11,6 +11,7 @@
 #include "ir/error.h"
 #include "ir/opcodes.h"
 #include "models/model.h"
+#include "models/parameters.h"
 
 namespace rewire::models {
 
@@ -200,19 +201,8 @@ const Family kPvt{
              "sr_ratios", {2, 1},
              "side in tokens of the square that is reduced to one key and value, per stage; 1 in the last",
              16384),
-         ir::int_parameter("image", 28,
-                           "side of an input image in pixels; a multiple of the product of patch_sizes")
-             .at_least(1)
-             .at_most(16384),
-         ir::int_parameter("channels", 1, "channels of an input image").at_least(1).at_most(4096),
-         ir::int_parameter("classes", 10, "number of classes; 0: no head, the result is the head's input")
-             .at_least(0)
-             .at_most(1e7),
-         ir::float_parameter(
-             "drop_path", 0,
-             "stochastic depth: drop rate of the last block; rates grow linearly from 0 at the first")
-             .at_least(0)
-             .below(1),
+         image_parameter(28, "; a multiple of the product of patch_sizes"), channels_parameter(1),
+         classes_parameter(), drop_path_parameter(),
          ir::float_parameter("dropout", 0,
                              "dropout rate after position embeddings, attn.proj and both layers of the MLP")
              .at_least(0)

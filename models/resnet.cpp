@@ -9,6 +9,7 @@
 
 #include "ir/error.h"
 #include "models/model.h"
+#include "models/parameters.h"
 
 namespace rewire::models {
 
@@ -94,26 +95,14 @@ void build_resnet(Layers& net, const ir::Attributes& options, std::int64_t batch
 const Family kResNet{
     .name = "resnet",
     .doc = "the post-activation residual network of basic blocks, as torchvision builds it",
-    .schema =
-        {ir::list_parameter("depths", {2, 2, 2, 2}, "number of blocks, per stage").at_least(1).at_most(1024),
-         ir::int_parameter("width", 64, "channels of the first stage; each later stage has twice as many")
-             .at_least(1)
-             .at_most(8192),
-         ir::enum_parameter("stem", {"conv7_pool", "conv3"},
-                            "first layers; conv7_pool: a 7 x 7 convolution of stride 2 and a pool; conv3: a "
-                            "3 x 3 convolution"),
-         ir::bool_parameter("zero_init_last", false,
-                            "initialise the weights of each branch's last norm with 0"),
-         ir::int_parameter("image", 224, "side of an input image in pixels").at_least(1).at_most(16384),
-         ir::int_parameter("channels", 3, "channels of an input image").at_least(1).at_most(4096),
-         ir::int_parameter("classes", 10, "number of classes; 0: no head, the result is the head's input")
-             .at_least(0)
-             .at_most(1e7),
-         ir::float_parameter(
-             "drop_path", 0,
-             "stochastic depth: drop rate of the last block; rates grow linearly from 0 at the first")
-             .at_least(0)
-             .below(1)},
+    .schema = {stage_depths_parameter(), stage_width_parameter(),
+               ir::enum_parameter(
+                   "stem", {"conv7_pool", "conv3"},
+                   "first layers; conv7_pool: a 7 x 7 convolution of stride 2 and a pool; conv3: a "
+                   "3 x 3 convolution"),
+               ir::bool_parameter("zero_init_last", false,
+                                  "initialise the weights of each branch's last norm with 0"),
+               image_parameter(224), channels_parameter(3), classes_parameter(), drop_path_parameter()},
     .build = build_resnet,
     .backbone = {{"classes", 0}},
     .variants = {{"resnet18", {{"depths", ir::Doubles{2, 2, 2, 2}}}},

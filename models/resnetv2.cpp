@@ -13,6 +13,7 @@
 
 #include "ir/error.h"
 #include "models/model.h"
+#include "models/parameters.h"
 
 namespace rewire::models {
 
@@ -166,10 +167,7 @@ const Family kResNetV2{
          ir::enum_parameter(
              "block", {"basic", "bottleneck"},
              "layers of a branch; basic: two 3 x 3 convolutions; bottleneck: 1 x 1, 3 x 3, 1 x 1"),
-         ir::list_parameter("depths", {2, 2, 2, 2}, "number of blocks, per stage").at_least(1).at_most(1024),
-         ir::int_parameter("width", 64, "channels of the first stage; each later stage has twice as many")
-             .at_least(1)
-             .at_most(8192),
+         stage_depths_parameter(), stage_width_parameter(),
          ir::enum_parameter("stem", {"auto", "conv3", "conv7_pool"},
                             "first layers; conv3: a 3 x 3 convolution; conv7_pool: a 7 x 7 convolution of "
                             "stride 2 and a pool; auto: by image and form"),
@@ -178,16 +176,7 @@ const Family kResNetV2{
                             "initial weights of convolutions; standard: PyTorch's default; kaiming, xavier, "
                             "orthogonal: the distributions of these names; trunc_normal: standard deviation "
                             "0.02; auto: standard, with form=timm kaiming"),
-         ir::int_parameter("image", 32, "side of an input image in pixels").at_least(1).at_most(16384),
-         ir::int_parameter("channels", 3, "channels of an input image").at_least(1).at_most(4096),
-         ir::int_parameter("classes", 10, "number of classes; 0: no head, the result is the head's input")
-             .at_least(0)
-             .at_most(1e7),
-         ir::float_parameter(
-             "drop_path", 0,
-             "stochastic depth: drop rate of the last block; rates grow linearly from 0 at the first")
-             .at_least(0)
-             .below(1)},
+         image_parameter(32), channels_parameter(3), classes_parameter(), drop_path_parameter()},
     .build = build_resnetv2,
     .backbone = {{"classes", 0}},
     .variants = {{"resnetv2_18", resnetv2("basic", {2, 2, 2, 2})},

@@ -16,6 +16,7 @@
 #include "ir/error.h"
 #include "ir/opcodes.h"
 #include "models/model.h"
+#include "models/parameters.h"
 
 namespace rewire::models {
 
@@ -230,20 +231,8 @@ const Family kSit{
     .doc = "the scalable interpolant transformer, which learns velocities from noise to images of a class",
     .objective = "diffusion",
     .schema =
-        {ir::int_parameter("dim", 384, "width of the residual stream; a multiple of heads")
-             .at_least(1)
-             .at_most(65536),
-         ir::int_parameter("depth", 12, "number of blocks").at_least(1).at_most(4096),
-         ir::int_parameter("heads", 6, "attention heads per block; a divisor of dim")
-             .at_least(1)
-             .at_most(65536),
-         ir::float_parameter("mlp_ratio", 4, "hidden width of the MLP divided by dim").above(0).at_most(64),
-         ir::int_parameter("patch", 2, "side of a patch in pixels; a divisor of image")
-             .at_least(1)
-             .at_most(16384),
-         ir::int_parameter("image", 32, "side of an input image in pixels, or of a latent in positions")
-             .at_least(1)
-             .at_most(16384),
+        {dim_parameter(384), depth_parameter(12), heads_parameter(6), mlp_ratio_parameter(4),
+         patch_parameter(2), image_parameter(32, ", or of a latent in positions"),
          ir::int_parameter("channels", 4, "channels of an input image or latent").at_least(1).at_most(4096),
          ir::int_parameter("classes", 1000, "number of classes that condition the network")
              .at_least(1)

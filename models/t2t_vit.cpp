@@ -12,6 +12,7 @@
 #include "ir/opcodes.h"
 #include "ir/philox.h"
 #include "models/model.h"
+#include "models/parameters.h"
 
 namespace rewire::models {
 
@@ -202,14 +203,7 @@ const Family kT2tVit{
     .name = "t2t_vit",
     .doc = "tokens-to-token ViT: overlapping windows become tokens in three steps, with attention between",
     .schema =
-        {ir::int_parameter("dim", 64, "width of the residual stream; a multiple of heads")
-             .at_least(1)
-             .at_most(65536),
-         ir::int_parameter("depth", 4, "number of blocks").at_least(1).at_most(4096),
-         ir::int_parameter("heads", 2, "attention heads per block; a divisor of dim")
-             .at_least(1)
-             .at_most(65536),
-         ir::float_parameter("mlp_ratio", 3, "hidden width of the MLP divided by dim").above(0).at_most(64),
+        {dim_parameter(64), depth_parameter(4), heads_parameter(2), mlp_ratio_parameter(3),
          ir::enum_parameter(
              "tokens_type", {"performer", "transformer"},
              "attention between the tokenisation steps; performer: random features; transformer: softmax"),
@@ -218,18 +212,8 @@ const Family kT2tVit{
                              "dropout rate after attn.proj and the MLP of performer layers")
              .at_least(0)
              .below(1),
-         ir::int_parameter("image", 32, "side of an input image in pixels; a multiple of 16")
-             .at_least(1)
-             .at_most(16384),
-         ir::int_parameter("channels", 3, "channels of an input image").at_least(1).at_most(4096),
-         ir::int_parameter("classes", 10, "number of classes; 0: no head, the result is the head's input")
-             .at_least(0)
-             .at_most(1e7),
-         ir::float_parameter(
-             "drop_path", 0,
-             "stochastic depth: drop rate of the last block; rates grow linearly from 0 at the first")
-             .at_least(0)
-             .below(1),
+         image_parameter(32, "; a multiple of 16"), channels_parameter(3), classes_parameter(),
+         drop_path_parameter(),
          ir::float_parameter(
              "dropout", 0, "dropout rate after the position embedding, attn.proj and both layers of the MLP")
              .at_least(0)

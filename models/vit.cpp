@@ -1,6 +1,7 @@
 // timm's vision transformer (timm.models.vision_transformer): its blocks, parameter names, layouts,
 // initialisation and options. DeiT's (Touvron et al., ICML 2021) are settings of it.
 #include "models/model.h"
+#include "models/parameters.h"
 #include "models/vision_transformer.h"
 
 namespace rewire::models {
@@ -57,22 +58,14 @@ const Family kVit{
     .name = "vit",
     .doc = "the pre-norm vision transformer, as timm builds it",
     .schema =
-        {ir::int_parameter("dim", 192, "width of the residual stream; a multiple of heads")
-             .at_least(1)
-             .at_most(65536),
-         ir::int_parameter("depth", 12, "number of blocks").at_least(1).at_most(4096),
-         ir::int_parameter("heads", 3, "attention heads per block; a divisor of dim")
-             .at_least(1)
-             .at_most(65536),
-         ir::float_parameter("mlp_ratio", 4, "hidden width of the MLP divided by dim").above(0).at_most(64),
-         ir::int_parameter("patch", 4, "side of a patch in pixels; a divisor of image")
-             .at_least(1)
-             .at_most(16384),
-         ir::int_parameter("image", 28, "side of an input image in pixels").at_least(1).at_most(16384),
-         ir::int_parameter("channels", 1, "channels of an input image").at_least(1).at_most(4096),
-         ir::int_parameter("classes", 10, "number of classes; 0: no head, the result is the head's input")
-             .at_least(0)
-             .at_most(1e7),
+        {dim_parameter(192),
+         depth_parameter(12),
+         heads_parameter(3),
+         mlp_ratio_parameter(4),
+         patch_parameter(4),
+         image_parameter(28),
+         channels_parameter(1),
+         classes_parameter(),
          ir::enum_parameter("pool", {"token", "avg"},
                             "input of the head; token: the class token; avg: the mean of the patch tokens"),
          ir::enum_parameter("class_token", {"auto", "true", "false"},
@@ -102,11 +95,7 @@ const Family kVit{
                             "activation of the MLP; gelu: exact, by erf; gelu_tanh: approximation by tanh; "
                             "quick_gelu: approximation by a sigmoid"),
          ir::float_parameter("head_std", 0.02, "standard deviation of the head's initial weight").above(0),
-         ir::float_parameter(
-             "drop_path", 0,
-             "stochastic depth: drop rate of the last block; rates grow linearly from 0 at the first")
-             .at_least(0)
-             .below(1),
+         drop_path_parameter(),
          ir::float_parameter(
              "dropout", 0, "dropout rate after the position embedding, attn.proj and both layers of the MLP")
              .at_least(0)

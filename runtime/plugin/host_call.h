@@ -58,7 +58,7 @@ class HostCall {
   /// Returns a copy of the text that lives as long as the call.
   const char* keep(std::string_view text) { return texts_.emplace(text).first->c_str(); }
 
-  // Both kinds: the module in its current state, and the joins that pass the filters.
+  // For rewrites and hooks alike: the module in its current state, and the joins that pass the filters.
   const ir::Module& module() const { return module_; }
   const ir::Function& forward() const { return module_.function("forward"); }
   std::size_t join_count() const { return joins_.size(); }

@@ -13,7 +13,7 @@ namespace rewire::runtime {
 
 class PendingOps {
  public:
-  /// Both must outlive it. Until place(), the function's body may grow only at its end.
+  /// The arguments must outlive it. Until place(), the function's body may grow only at its end.
   PendingOps(ir::Function& function, Definitions& definitions);
 
   /// Ops appended from now on go before the op at `position`; later, if they read a later value; earlier, if

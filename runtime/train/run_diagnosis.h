@@ -17,7 +17,7 @@ Batch first_test_images(const Recipe& recipe, const NetworkFace& face, std::int6
 
 class RunDiagnosis {
  public:
-  /// Reads the images. Both must outlive it.
+  /// Reads the images. The arguments must outlive it.
   RunDiagnosis(const TrainRequest& request, const RunPlan& plan);
 
   /// Measures the state. `whole`: including what never changes, gamma = width / depth.

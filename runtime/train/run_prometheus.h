@@ -20,7 +20,7 @@ namespace rewire::runtime {
 
 class RunPrometheus {
  public:
-  /// Both must outlive it. Writes nothing before the first line.
+  /// The arguments must outlive it. Writes nothing before the first line.
   RunPrometheus(const RunPlan& plan, const RunFolder& folder) : plan_(plan), folder_(folder) {}
 
   /// Takes a line of metrics.jsonl.
