@@ -29,13 +29,6 @@ struct Number {
   bool operator==(const Number&) const = default;
 };
 
-template <class Visit>
-void visit_nodes(const Kernel& kernel, Visit visit) {
-  for (const auto* list : {&kernel.prologue, &kernel.body, &kernel.epilogue}) {
-    for (const Node& node : *list) visit(node);
-  }
-}
-
 /// Values that something other than arithmetic reads: a printer may look at what they are.
 std::vector<bool> looked_at(const Kernel& kernel) {
   std::vector<bool> looked(kernel.values.size());

@@ -189,7 +189,8 @@ class BlockStepper {
   /// Whether registers hold a tile of its products, and the sums that are chained to them.
   bool fits(const BlockStep& product, bool whole_rows) const {
     const std::int64_t width = whole_rows ? parts_of(extent(product.column), 8) : 2;
-    const std::int64_t dots = std::ssize(dots_of(product)), sums = chained_registers(kernel_, product);
+    const std::int64_t dots = std::ssize(dots_of(product)),
+                       sums = product_facts(kernel_, product).chained_registers();
     if (sums == 0) return dots * 4 * width <= kTileRegisters;
     const std::int64_t tiles = whole_rows ? dots : std::max<std::int64_t>(dots, 2);  // one may yet join
     return tiles * 4 * width + sums <= kChainRegisters;
@@ -269,18 +270,34 @@ std::int32_t column_of(const Kernel& kernel, const tile::Dot& dot) {
   return other_lane_of(kernel, dot.b, dot.contract);
 }
 
-std::int64_t chained_registers(const Kernel& kernel, const BlockStep& step) {
+std::int64_t ProductFacts::chained_registers() const {
   std::int64_t registers = 0;
-  for (const tile::Dot* dot : chained_of(step))
-    registers += 4 * parts_of(kernel.axes[static_cast<std::size_t>(column_of(kernel, *dot))].extent, 8);
+  for (const std::int64_t columns : chained) registers += 4 * columns;
   return registers;
 }
 
-std::int64_t row_registers(const Kernel& kernel, const BlockStep& step) {
+std::int64_t ProductFacts::row_registers() const {
   std::int64_t registers = 0;
-  for (const tile::Dot* dot : dots_of(step))
-    registers += 4 * parts_of(kernel.axes[static_cast<std::size_t>(dot->contract)].extent, 16);
+  for (const std::int64_t points : inner) registers += 4 * points;
   return registers;
+}
+
+ProductFacts product_facts(const tile::Kernel& kernel, const BlockStep& step) {
+  const auto parts = [&](std::int32_t axis, std::int64_t size) {
+    return parts_of(kernel.axes[static_cast<std::size_t>(axis)].extent, size);
+  };
+  ProductFacts product;
+  product.row_tiles = parts(step.row, 16);
+  product.column_tiles = parts(step.column, 8);
+  product.whole_rows = step.whole_rows;
+  for (const tile::Dot* dot : dots_of(step)) product.inner.push_back(parts(dot->contract, 16));
+  for (const tile::Dot* dot : chained_of(step)) product.chained.push_back(parts(column_of(kernel, *dot), 8));
+  product.stores_columns = std::ranges::any_of(step.nodes, [&](const tile::Node* node) {
+    const auto* store = std::get_if<tile::Store>(node);
+    return store != nullptr &&
+           tile::contains_lane(kernel.values[static_cast<std::size_t>(store->value.id)].lanes, step.column);
+  });
+  return product;
 }
 
 }  // namespace rewire::codegen::cuda

@@ -27,9 +27,21 @@ std::vector<const tile::Dot*> dots_of(const BlockStep& step);
 std::vector<const tile::Dot*> chained_of(const BlockStep& step);
 /// Returns the columns of a product on tensor cores: the lane that its right operand keeps.
 std::int32_t column_of(const tile::Kernel& kernel, const tile::Dot& dot);
-/// Registers per thread for the sums of a step's chained products, and for the rows of the other products'
-/// left operands.
-std::int64_t chained_registers(const tile::Kernel& kernel, const BlockStep& step);
-std::int64_t row_registers(const tile::Kernel& kernel, const BlockStep& step);
+
+/// A step of products on tensor cores (BlockStep). A tile has 16 rows, and columns in eights.
+struct ProductFacts {
+  std::int64_t row_tiles = 1;         // of 16 rows
+  std::int64_t column_tiles = 1;      // of 8 columns
+  std::vector<std::int64_t> inner;    // of each product: the summed points, in sixteens
+  std::vector<std::int64_t> chained;  // of each chained product: its columns, in eights
+  bool whole_rows = false;            // a tile has all columns
+  bool stores_columns = false;        // stores to device memory along the columns
+
+  /// Registers per thread for the sums of the chained products, and for the rows of the other products' left
+  /// operands.
+  std::int64_t chained_registers() const;
+  std::int64_t row_registers() const;
+};
+ProductFacts product_facts(const tile::Kernel& kernel, const BlockStep& step);
 
 }  // namespace rewire::codegen::cuda

@@ -30,22 +30,20 @@ std::string extents_of(const tile::Kernel& kernel, AxisUse use) {
 std::pair<std::int64_t, std::int64_t> bytes_moved(const tile::Kernel& kernel) {
   std::set<std::tuple<bool, std::int32_t, std::int64_t, std::int64_t, std::vector<std::int64_t>>> windows;
   std::pair<std::int64_t, std::int64_t> bytes;
-  for (const auto* section : {&kernel.prologue, &kernel.body, &kernel.epilogue}) {
-    for (const tile::Node& node : *section) {
-      const tile::Access* access = tile::access_of(node);
-      if (access == nullptr || std::holds_alternative<tile::Random>(node)) continue;
-      const bool write = std::holds_alternative<tile::Store>(node);
-      if (!windows.insert({write, access->argument, access->offset, access->part_stride, access->strides})
-               .second)
-        continue;
-      std::int64_t count = access->part_stride != 0 ? kernel.partitions : 1;
-      for (std::size_t axis = 0; axis < kernel.axes.size(); ++axis) {
-        if (access->strides[axis] != 0) count *= kernel.axes[axis].extent;
-      }
-      const auto dtype = kernel.arguments[static_cast<std::size_t>(access->argument)].dtype;
-      (write ? bytes.second : bytes.first) += count * static_cast<std::int64_t>(ir::dtype_bytes(dtype));
+  visit_nodes(kernel, [&](const tile::Node& node) {
+    const tile::Access* access = tile::access_of(node);
+    if (access == nullptr || std::holds_alternative<tile::Random>(node)) return;
+    const bool write = std::holds_alternative<tile::Store>(node);
+    if (!windows.insert({write, access->argument, access->offset, access->part_stride, access->strides})
+             .second)
+      return;
+    std::int64_t count = access->part_stride != 0 ? kernel.partitions : 1;
+    for (std::size_t axis = 0; axis < kernel.axes.size(); ++axis) {
+      if (access->strides[axis] != 0) count *= kernel.axes[axis].extent;
     }
-  }
+    const auto dtype = kernel.arguments[static_cast<std::size_t>(access->argument)].dtype;
+    (write ? bytes.second : bytes.first) += count * static_cast<std::int64_t>(ir::dtype_bytes(dtype));
+  });
   return bytes;
 }
 

@@ -82,17 +82,15 @@ std::vector<std::string> value_names(const tile::Kernel& kernel, const std::vect
     return name;
   };
   std::vector<std::string> names(kernel.values.size());
-  for (const auto* section : {&kernel.prologue, &kernel.body, &kernel.epilogue}) {
-    for (const tile::Node& node : *section) {
-      const tile::TileValue value = tile::result_of(node);
-      if (!value) continue;
-      const auto* load = std::get_if<tile::Load>(&node);
-      const std::string word = load != nullptr
-                                   ? arguments[static_cast<std::size_t>(load->access.argument)] + "_"
-                                   : std::string(tile::node_word(node));
-      names[static_cast<std::size_t>(value.id)] = distinct(fmt::format("{}{}", word, value.id));
-    }
-  }
+  visit_nodes(kernel, [&](const tile::Node& node) {
+    const tile::TileValue value = tile::result_of(node);
+    if (!value) return;
+    const auto* load = std::get_if<tile::Load>(&node);
+    const std::string word = load != nullptr
+                                 ? arguments[static_cast<std::size_t>(load->access.argument)] + "_"
+                                 : std::string(tile::node_word(node));
+    names[static_cast<std::size_t>(value.id)] = distinct(fmt::format("{}{}", word, value.id));
+  });
   for (const tile::Carried& carried : kernel.carried) {
     const std::string name = distinct(fmt::format("carried{}", carried.entry.id));
     for (tile::TileValue value : {carried.entry, carried.last})

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <utility>
 
 #include "codegen/tile/walk.h"
 #include "ir/opcodes.h"
@@ -16,8 +15,8 @@ using tile::TileValue;
 
 class Liveness {
  public:
-  Liveness(const tile::Kernel& kernel, const RowsPlan& plan) : kernel_(kernel), plan_(plan) {
-    for (const auto& [id, section] : sections()) {
+  Liveness(const tile::Kernel& kernel, const RowLevels& levels) : kernel_(kernel), levels_(levels) {
+    for (const auto& [id, section] : levels_.sections()) {
       for (const LeveledNode& leveled : section->nodes) {
         for (TileValue operand : tile::operands_of(*leveled.node))
           readers_[operand.id].push_back({id, leveled.level});
@@ -44,12 +43,6 @@ class Liveness {
   const tile::ValueInfo& info(TileValue value) const {
     return kernel_.values[static_cast<std::size_t>(value.id)];
   }
-  std::vector<std::pair<SectionId, const Section*>> sections() const {
-    return {{SectionId::prologue, &plan_.prologue},
-            {SectionId::body, &plan_.body},
-            {SectionId::epilogue, &plan_.epilogue}};
-  }
-
   /// Constants and indices are written where they are read. A value in bf16 or f16 is held in f32: its cast to f32 takes no
   /// register of its own.
   void note(const Node& node) {
@@ -72,7 +65,7 @@ class Liveness {
   template <class Counts>
   int most_live(int later, Counts counts) const {
     int most = 0;
-    for (const auto& [id, section] : sections()) {
+    for (const auto& [id, section] : levels_.sections()) {
       for (int level = 0; level < section->levels; ++level)
         most = std::max(most, live_at(id, level, later, counts));
     }
@@ -82,9 +75,9 @@ class Liveness {
   template <class Counts>
   int live_at(SectionId section, int level, int later, Counts counts) const {
     std::map<std::int32_t, int> live;
-    for (std::size_t i = 0; i < plan_.homes.size(); ++i) {
+    for (std::size_t i = 0; i < levels_.homes.size(); ++i) {
       const auto id = static_cast<std::int32_t>(i);
-      const ValueHome& own = plan_.homes[i];
+      const ValueHome& own = levels_.homes[i];
       const bool known = own.section < section || (own.section == section && own.level <= level);
       if (!known || !counts(own) || held_as(id) < 0 || !is_read_later(id, section, level + later)) continue;
       const ir::DType dtype = kernel_.values[i].dtype;
@@ -98,21 +91,21 @@ class Liveness {
     const auto readers = readers_.find(id);
     return readers != readers_.end() && std::ranges::any_of(readers->second, [&](const Reader& reader) {
              return reader.section > section || (reader.section == section && reader.level >= level) ||
-                    (plan_.homes[static_cast<std::size_t>(id)].section == SectionId::prologue &&
+                    (levels_.homes[static_cast<std::size_t>(id)].section == SectionId::prologue &&
                      reader.section == SectionId::body);
            });
   }
 
   const tile::Kernel& kernel_;
-  const RowsPlan& plan_;
+  const RowLevels& levels_;
   std::map<std::int32_t, std::vector<Reader>> readers_;
   std::map<std::int32_t, std::int32_t> held_as_;
 };
 
 }  // namespace
 
-LiveRegisters live_registers(const tile::Kernel& kernel, const RowsPlan& plan) {
-  return Liveness(kernel, plan).count();
+LiveRegisters live_registers(const tile::Kernel& kernel, const RowLevels& levels) {
+  return Liveness(kernel, levels).count();
 }
 
 }  // namespace rewire::codegen::cuda

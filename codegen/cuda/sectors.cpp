@@ -115,12 +115,10 @@ Address::Address(const Kernel& kernel, const Node& node)
     index_ = load->index;
     index_stride_ = load->index_stride, index_limit_ = load->index_limit;
     definitions_.resize(kernel.values.size());
-    for (const auto* section : {&kernel.prologue, &kernel.body, &kernel.epilogue}) {
-      for (const Node& one : *section) {
-        if (const TileValue result = tile::result_of(one))
-          definitions_[static_cast<std::size_t>(result.id)] = &one;
-      }
-    }
+    visit_nodes(kernel, [&](const Node& one) {
+      if (const TileValue result = tile::result_of(one))
+        definitions_[static_cast<std::size_t>(result.id)] = &one;
+    });
     int nodes = kMostIndexNodes;
     known_ = is_computed(index_, nodes);
   }
@@ -226,12 +224,10 @@ std::int64_t Address::element(const Point& point) const {
 
 std::vector<Address> addresses_of(const Kernel& kernel) {
   std::vector<Address> addresses;
-  for (const auto* section : {&kernel.prologue, &kernel.body, &kernel.epilogue}) {
-    for (const Node& node : *section) {
-      if (tile::access_of(node) != nullptr && !std::holds_alternative<tile::Random>(node))
-        addresses.emplace_back(kernel, node);
-    }
-  }
+  visit_nodes(kernel, [&](const Node& node) {
+    if (tile::access_of(node) != nullptr && !std::holds_alternative<tile::Random>(node))
+      addresses.emplace_back(kernel, node);
+  });
   return addresses;
 }
 

@@ -24,7 +24,7 @@ class TransposeWriter {
         uses_(kernel.values.size()),
         known_(kernel.values.size()),
         places_(kernel.axes.size()) {
-    visit_nodes([&](const Node& node) {
+    visit_prologue_and_body([&](const Node& node) {
       if (const TileValue result = tile::result_of(node)) definitions_[id(result)] = &node;
       for (TileValue operand : tile::operands_of(node)) ++uses_[id(operand)];
     });
@@ -36,7 +36,7 @@ class TransposeWriter {
     lines_.indent(1);
     declare_arrays();
     declare_tile();
-    visit_nodes([&](const Node& node) {
+    visit_prologue_and_body([&](const Node& node) {
       const TileValue result = tile::result_of(node);
       if (result && !varying_[id(result)]) read(result);
     });
@@ -55,7 +55,7 @@ class TransposeWriter {
   int size(std::int32_t axis) const { return plan_.tile[static_cast<std::size_t>(axis)]; }
 
   template <class Visit>
-  void visit_nodes(Visit visit) const {
+  void visit_prologue_and_body(Visit visit) const {
     for (const auto* section : {&kernel_.prologue, &kernel_.body}) {
       for (const Node& node : *section) visit(node);
     }

@@ -9,6 +9,7 @@
 #include "codegen/fuse/plain_kernels.h"
 #include "codegen/lowering_steps.h"
 #include "codegen/tile/simplify.h"
+#include "codegen/tile/walk.h"
 #include "ir/error.h"
 #include "ir/opcodes.h"
 #include "ir/ops/op_info.h"
@@ -65,13 +66,11 @@ GroupReport report_of(const tile::Kernel& kernel, std::int64_t flops) {
     const ir::DType dtype = kernel.arguments[static_cast<std::size_t>(a.argument)].dtype;
     return elements * static_cast<std::int64_t>(ir::dtype_bytes(dtype));
   };
-  for (const auto* list : {&kernel.prologue, &kernel.body, &kernel.epilogue}) {
-    for (const tile::Node& node : *list) {
-      if (const auto* l = std::get_if<tile::Load>(&node))
-        read[l->access.argument] = std::max(read[l->access.argument], touched(l->access));
-      if (const auto* s = std::get_if<tile::Store>(&node)) written[s->access.argument] += touched(s->access);
-    }
-  }
+  visit_nodes(kernel, [&](const tile::Node& node) {
+    if (const auto* l = std::get_if<tile::Load>(&node))
+      read[l->access.argument] = std::max(read[l->access.argument], touched(l->access));
+    if (const auto* s = std::get_if<tile::Store>(&node)) written[s->access.argument] += touched(s->access);
+  });
   GroupReport report;
   report.kernel = kernel.name;
   report.ops = kernel.origin;

@@ -1,4 +1,4 @@
-// Attention as tile programs: softmax(scale q k^T) v and its gradient, without ever holding more than a tile
+// Attention as tile kernels: softmax(scale q k^T) v and its gradient, without ever holding more than a tile
 // of queries times all keys.
 //
 //   s = scale q k^T    p = softmax(s) along the keys    o = p v    lse = log sum exp s

@@ -3,15 +3,10 @@
 
 #include <algorithm>
 
+#include "codegen/tile/walk.h"
+
 namespace rewire::codegen::tile {
 namespace {
-
-template <class Visit>
-void visit_nodes(Kernel& kernel, Visit visit) {
-  for (auto* list : {&kernel.prologue, &kernel.body, &kernel.epilogue}) {
-    for (Node& node : *list) visit(node);
-  }
-}
 
 template <class Visit>
 void visit_accesses(Kernel& kernel, Visit visit) {

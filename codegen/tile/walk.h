@@ -16,6 +16,15 @@ struct Overloaded : Functions... {
 template <class... Functions>
 Overloaded(Functions...) -> Overloaded<Functions...>;
 
+/// Calls `visit` with each node of the prologue, the body and the epilogue, in order. AnyKernel: Kernel,
+/// const or not.
+template <class AnyKernel, class Visit>
+void visit_nodes(AnyKernel& kernel, Visit visit) {
+  for (auto* section : {&kernel.prologue, &kernel.body, &kernel.epilogue}) {
+    for (auto& node : *section) visit(node);
+  }
+}
+
 /// Returns the result; invalid for a Store.
 TileValue result_of(const Node& node);
 /// Returns the operands in order; a gather's index, a store's predicate and a stream's halves if valid.

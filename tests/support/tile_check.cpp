@@ -12,6 +12,7 @@
 #include <memory>
 #include <new>
 
+#include "codegen/tile/walk.h"
 #include "ir/tensor.h"
 
 namespace rewire::test {
@@ -173,14 +174,12 @@ std::vector<std::int64_t> argument_elements(const Kernel& kernel) {
     std::int64_t& known = elements[static_cast<std::size_t>(access.argument)];
     known = std::max(known, last + 1);
   };
-  for (const auto* section : {&kernel.prologue, &kernel.body, &kernel.epilogue}) {
-    for (const codegen::tile::Node& node : *section) {
-      if (const auto* load = std::get_if<codegen::tile::Load>(&node)) {
-        cover(load->access, load->index ? (load->index_limit - 1) * load->index_stride : 0);
-      }
-      if (const auto* store = std::get_if<codegen::tile::Store>(&node)) cover(store->access, 0);
+  visit_nodes(kernel, [&](const codegen::tile::Node& node) {
+    if (const auto* load = std::get_if<codegen::tile::Load>(&node)) {
+      cover(load->access, load->index ? (load->index_limit - 1) * load->index_stride : 0);
     }
-  }
+    if (const auto* store = std::get_if<codegen::tile::Store>(&node)) cover(store->access, 0);
+  });
   return elements;
 }
 

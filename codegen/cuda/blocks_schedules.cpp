@@ -1,0 +1,212 @@
+#include "codegen/cuda/blocks_schedules.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "codegen/cuda/kernel_text.h"
+#include "codegen/tile/walk.h"
+
+namespace rewire::codegen::cuda {
+namespace {
+
+constexpr std::int64_t kBesideProducts = 60;     // registers of a thread, beside the elements of products
+constexpr std::int64_t kBesideChains = 48;       // the same, if other products are chained to them
+constexpr std::int64_t kMostRegisters = 255;     // of a thread
+constexpr std::int64_t kHeldRegisters = 128;     // of a thread, for chained sums and held rows
+constexpr std::int64_t kSchedulers = 4;          // of a multiprocessor, with warps of its own each
+constexpr std::int64_t kRegisters = 16384 / 32;  // of a scheduler, for the threads of its warps
+constexpr std::int64_t kReservedShared = 1024;   // of a block, by the system
+constexpr std::int64_t kFewestWarps = 4, kMostWarps = 8;     // of a block with products on tensor cores
+constexpr int kFewestThreads = 64, kMostBlockThreads = 256;  // of one without
+constexpr int kResidentThreads = 2048;                       // of a multiprocessor
+
+std::int64_t blocks_in_shared(const BlockFacts& facts) {
+  return (facts.shared_bytes_per_block + kReservedShared) / (facts.shared_bytes + kReservedShared);
+}
+
+bool takes_width(const ProductFacts& product, std::int64_t width) {
+  if (width < 1 || width > product.column_tiles) return false;
+  if (product.whole_rows) return width == product.column_tiles;
+  // A chained product takes 16 columns at once.
+  if (!product.chained.empty() && width % 2 != 0 && width != product.column_tiles) return false;
+  // A row's threads exchange what they store in fours of 8 columns (store_tile).
+  if (product.stores_columns && product.column_tiles >= 4 && width % 4 != 0) return false;
+  return width <= 4 || std::ssize(product.inner) * 4 * width <= 48;
+}
+
+struct Width {
+  std::int64_t clocks = 0;  // of the step, about
+  std::int64_t width = 1;   // of a warp's tile, in 8 columns
+};
+
+/// The fastest first.
+std::vector<Width> widths_of(const BlockFacts& facts, const ProductFacts& product, std::int64_t warps) {
+  const auto clocks_of_product = [](std::int64_t inner, std::int64_t loads, std::int64_t width) {
+    return inner * (loads + 4 * parts_of(width, 2) + 2 * width);
+  };
+  std::vector<Width> widths;
+  for (std::int64_t width = 1; width <= product.column_tiles; ++width) {
+    if (!takes_width(product, width)) continue;
+    std::int64_t tile = width * 24;  // the work on its elements
+    for (const std::int64_t inner : product.inner)
+      tile += clocks_of_product(inner, holds_rows(facts, product) ? 0 : 4, width);
+    for (const std::int64_t columns : product.chained)
+      tile += clocks_of_product(parts_of(width, 2), 0, columns);
+    const std::int64_t right = parts_of(product.column_tiles, width);
+    const std::int64_t turns = product.chained.empty() ? parts_of(product.row_tiles * right, warps)
+                                                       : parts_of(product.row_tiles, warps) * right;
+    widths.push_back({turns * tile, width});
+  }
+  std::ranges::stable_sort(widths, {}, &Width::clocks);
+  return widths;
+}
+
+std::int64_t clocks_of(const BlockFacts& facts, std::int64_t warps) {
+  std::int64_t clocks = 0;
+  for (const ProductFacts& product : facts.products)
+    clocks += widths_of(facts, product, warps).front().clocks;
+  return clocks;
+}
+
+/// The registers of a thread, about.
+std::int64_t registers_of(const BlockFacts& facts, const std::vector<int>& widths) {
+  std::int64_t registers = 0;
+  for (std::size_t i = 0; i < facts.products.size(); ++i) {
+    const ProductFacts& product = facts.products[i];
+    const std::int64_t chained = product.chained_registers();
+    const std::int64_t held = holds_rows(facts, product) ? product.row_registers() : 0;
+    registers = std::max(registers, std::ssize(product.inner) * 4 * widths[i] + chained + held +
+                                        (chained > 0 ? kBesideChains : kBesideProducts));
+  }
+  return std::min<std::int64_t>((registers + 7) / 8 * 8, kMostRegisters);
+}
+
+/// The blocks for which both registers and shared memory have room.
+int resident_of(const BlockFacts& facts, const BlockSchedule& schedule) {
+  const std::int64_t warps = kRegisters / registers_of(facts, schedule.widths) * kSchedulers;
+  const std::int64_t blocks = std::min(warps * 32 / schedule.threads, blocks_in_shared(facts));
+  return static_cast<int>(std::clamp<std::int64_t>(blocks, 1, kResidentThreads / schedule.threads));
+}
+
+BlockSchedule of_warps(const BlockFacts& facts, std::int64_t warps) {
+  BlockSchedule schedule{static_cast<int>(warps * 32), 1, {}};
+  for (const ProductFacts& product : facts.products)
+    schedule.widths.push_back(static_cast<int>(widths_of(facts, product, warps).front().width));
+  schedule.resident_blocks = resident_of(facts, schedule);
+  return schedule;
+}
+
+/// A warp without rows of its own in a step with chained products idles most of the time.
+std::int64_t most_warps(const BlockFacts& facts) {
+  std::int64_t most = 0;
+  for (const ProductFacts& product : facts.products) {
+    if (!product.chained.empty()) most = std::max(most, product.row_tiles);
+  }
+  return most == 0 ? kMostWarps : std::clamp(most, kFewestWarps, kMostWarps);
+}
+
+/// Products need several blocks to hide their waiting; long lists of sums need registers.
+BlockSchedule of_threads(const BlockFacts& facts, int threads) {
+  return {threads, facts.has_dots ? std::max(512 / threads, 1) : 1, {}};
+}
+
+int modelled_threads(const BlockFacts& facts) {
+  int threads = kFewestThreads;
+  while (threads < kMostBlockThreads && facts.points > std::int64_t{threads} * 2) threads *= 2;
+  return threads;
+}
+
+/// More registers for each thread of fewer blocks.
+BlockSchedule with_blocks(BlockSchedule schedule, int blocks) {
+  schedule.resident_blocks = blocks;
+  return schedule;
+}
+
+/// The next width of the step that takes the most time; the model's schedule if no step has another width.
+BlockSchedule with_next_width(const BlockFacts& facts, const BlockSchedule& model) {
+  BlockSchedule schedule = model;
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < facts.products.size(); ++i) {
+    const std::vector<Width> widths = widths_of(facts, facts.products[i], model.threads / 32);
+    if (widths.size() < 2 || widths[0].clocks <= most) continue;
+    most = widths[0].clocks;
+    schedule.widths = model.widths;
+    schedule.widths[i] = static_cast<int>(widths[1].width);
+  }
+  schedule.resident_blocks = resident_of(facts, schedule);
+  return schedule;
+}
+
+}  // namespace
+
+BlockFacts block_facts(const tile::Kernel& kernel, const BlockPlan& plan, const DeviceTarget& target) {
+  BlockFacts facts;
+  facts.shared_bytes = plan.shared_bytes;
+  facts.shared_bytes_per_block = target.shared_bytes_per_block;
+  for (const auto* section : {&plan.prologue, &plan.body, &plan.epilogue}) {
+    for (const BlockStep& step : *section) {
+      facts.points = std::max(facts.points, extent_of(kernel, step.lanes) * extent_of(kernel, step.reduced));
+      facts.has_dots = facts.has_dots || step.kind == StepKind::dot;
+      if (step.kind == StepKind::tensor_dot) facts.products.push_back(product_facts(kernel, step));
+    }
+  }
+  return facts;
+}
+
+/// With products on tensor cores: as few warps as have their tiles done about as soon as any number of warps
+/// would, since shared memory limits the warps of a multiprocessor.
+BlockSchedule modelled_block(const BlockFacts& facts) {
+  if (facts.products.empty()) return of_threads(facts, modelled_threads(facts));
+  const std::int64_t most = most_warps(facts);
+  std::int64_t best = clocks_of(facts, kFewestWarps);
+  for (std::int64_t warps = kFewestWarps; warps <= most; ++warps)
+    best = std::min(best, clocks_of(facts, warps));
+  std::int64_t warps = kFewestWarps;
+  while (warps < most && clocks_of(facts, warps) * 10 > best * 11) ++warps;
+  return of_warps(facts, warps);
+}
+
+std::vector<BlockSchedule> block_schedules(const BlockFacts& facts, std::size_t most) {
+  const BlockSchedule model = modelled_block(facts);
+  std::vector<BlockSchedule> list = {model};
+  const auto add = [&](const BlockSchedule& next) {
+    if (list.size() < most && fits(facts, next) && std::ranges::find(list, next) == list.end())
+      list.push_back(next);
+  };
+  if (facts.products.empty()) {
+    for (const int threads : {model.threads * 2, model.threads / 2}) {
+      if (threads >= kFewestThreads && threads <= kMostBlockThreads) add(of_threads(facts, threads));
+    }
+    add(with_blocks(model, model.resident_blocks / 2));
+    return list;
+  }
+  std::vector<std::pair<std::int64_t, std::int64_t>> others;  // clocks, warps
+  for (std::int64_t warps = kFewestWarps; warps <= kMostWarps; ++warps) {
+    if (warps * 32 != model.threads) others.emplace_back(clocks_of(facts, warps), warps);
+  }
+  std::ranges::sort(others);
+  add(of_warps(facts, others[0].second));
+  add(with_next_width(facts, model));
+  add(with_blocks(model, model.resident_blocks - 1));
+  for (const auto& [clocks, warps] : others) add(of_warps(facts, warps));
+  return list;
+}
+
+bool fits(const BlockFacts& facts, const BlockSchedule& schedule) {
+  if (schedule.threads < 32 || schedule.threads > 1024 || schedule.threads % 32 != 0) return false;
+  if (schedule.resident_blocks < 1 || schedule.resident_blocks > kResidentThreads / schedule.threads)
+    return false;
+  if (schedule.widths.size() != facts.products.size()) return false;
+  for (std::size_t i = 0; i < facts.products.size(); ++i) {
+    if (!takes_width(facts.products[i], schedule.widths[i])) return false;
+  }
+  return true;
+}
+
+bool holds_rows(const BlockFacts& facts, const ProductFacts& product) {
+  const std::int64_t chained = product.chained_registers();
+  return chained > 0 && !product.whole_rows && blocks_in_shared(facts) < 2 &&
+         chained + product.row_registers() <= kHeldRegisters;
+}
+
+}  // namespace rewire::codegen::cuda
