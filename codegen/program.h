@@ -117,7 +117,7 @@ struct GroupReport {
   std::string kernel;  // its name, or that of the table's member
   std::vector<std::string> ops;
   std::int64_t bytes_read = 0, bytes_written = 0, flops = 0;
-  std::string stopped;  // the last op that was tried and did not join; "": none
+  std::string stopped;  // the last op that was tried and did not join, with the reason; "": none
 };
 
 struct Program {

@@ -1,4 +1,4 @@
-// Binding of attention's tile programs; see attention.h.
+// Binding of attention's tile kernels; see attention.h.
 #include "codegen/fuse/attention.h"
 
 #include <map>
@@ -42,7 +42,7 @@ std::vector<KernelLaunch> launches_of(const Program& program, std::vector<tile::
     for (tile::Argument& argument : kernel.arguments) {
       const auto buffer = buffers.find(argument.name);
       if (buffer == buffers.end())
-        internal_error("attention's tile program has an unbound argument '{}'", argument.name);
+        internal_error("attention's tile kernel has an unbound argument '{}'", argument.name);
       launch.buffers.push_back(buffer->second);
       argument.name = program.buffers[static_cast<std::size_t>(buffer->second)].name + "." + argument.name;
     }

@@ -1,4 +1,4 @@
-// Makes launches of attention calls: binds the tile programs of codegen/tile/attention.h to views, so heads
+// Makes launches of attention calls: binds the tile kernels of codegen/tile/attention.h to views, so heads
 // are neither split nor merged in memory.
 #pragma once
 

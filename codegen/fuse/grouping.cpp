@@ -69,17 +69,14 @@ void Grouping::process(int index) {
       if (!nodes_[static_cast<std::size_t>(use.node)].opaque) candidates.insert(use.node);
     }
     for (int candidate : candidates) {
-      // A scalar for many kernels is no part of one of them.
-      const bool shared_scalar = candidates.size() > 1 && function().type(node.results[0]).elements() == 1 &&
-                                 !nodes_[static_cast<std::size_t>(candidate)].group.all_axes().empty();
-      if (shared_scalar || !runs_first(candidate, node.results[0])) continue;
-      if (auto joined = try_join(index, candidate);
-          joined && reads_before_updates(*joined, index, candidate)) {
+      Joining joining = tried(index, candidate, candidates.size() > 1);
+      if (joining.placement) {
         home = candidate;
-        commit(home, std::move(*joined), index);
+        commit(home, std::move(*joining.placement), index);
         break;
       }
-      nodes_[static_cast<std::size_t>(candidate)].stopped = ir::describe(node) + " does not fit its axes";
+      std::string& stopped = nodes_[static_cast<std::size_t>(candidate)].stopped;
+      if (stopped.empty() || !joining.is_usual) stopped = ir::describe(node) + " " + joining.refusal;
     }
   }
   if (home < 0) {
@@ -89,6 +86,18 @@ void Grouping::process(int index) {
     commit(home, std::move(placement), index);
   }
   if (fuse_ && !alone && !node.results.empty()) merge_consumers(index, home);
+}
+
+Grouping::Joining Grouping::tried(int index, int candidate, bool has_others) const {
+  const Value value = op(index).results[0];
+  if (has_others && function().type(value).elements() == 1 &&
+      !nodes_[static_cast<std::size_t>(candidate)].group.all_axes().empty())
+    return {{}, "is one number for several kernels", true};
+  if (!runs_first(candidate, value)) return {{}, "is read by another kernel, which must run first", true};
+  Joining joining = try_join(index, candidate);
+  if (joining.placement && !reads_before_updates(*joining.placement, index, candidate))
+    return {{}, "reads a parameter that another kernel updates before"};
+  return joining;
 }
 
 bool Grouping::copies_call(int copy) const {

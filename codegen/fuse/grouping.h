@@ -91,6 +91,13 @@ class Grouping {
     std::vector<ir::Value> dense;
   };
 
+  /// The group with one more op, or the reason why the op cannot join it.
+  struct Joining {
+    std::optional<Placement> placement;
+    std::string refusal = {};
+    bool is_usual = false;  // most kernels have such an op: a report prefers another reason
+  };
+
   // --- grouping.cpp: the walk over ops, and the order of nodes
   bool is_virtual(int index) const;
   void process(int index);
@@ -99,13 +106,14 @@ class Grouping {
   void commit(int node, Placement placement, int index);
   int add_node(GroupNode node);
   void add_edges(int node, const ir::Op& producer);
+  Joining tried(int index, int candidate, bool has_others) const;
   bool reads_before_updates(const Placement& joined, int index, int home) const;
   bool runs_first(int node, ir::Value value) const;
   int first_op(int node) const;
   bool updates_in_place(const Group& group) const;
 
   // --- placement.cpp: how an op joins a group
-  std::optional<Placement> try_join(int index, int node) const;
+  Joining try_join(int index, int node) const;
   bool worth_joining(const Group& group, int index, const AxisPlan& plan) const;
   std::size_t max_ops(const Group& group) const;
   Group new_group(int index) const;

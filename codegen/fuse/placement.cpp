@@ -1,5 +1,7 @@
 // How an op joins a group: where its operands stand along the group's axes, and whether that is worth it; see
 // grouping.h.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "codegen/fuse/grouping.h"
@@ -188,7 +190,7 @@ std::size_t Grouping::max_ops(const Group& group) const {
   return is_small(group) && !sums_along_rows(group, function()) ? kMaxSmallGroupOps : group_ops_;
 }
 
-std::optional<Grouping::Placement> Grouping::try_join(int index, int node) const {
+Grouping::Joining Grouping::try_join(int index, int node) const {
   const Op& producer = op(index);
   const Value value = producer.results[0];
   const Group& home = nodes_[static_cast<std::size_t>(node)].group;
@@ -196,7 +198,11 @@ std::optional<Grouping::Placement> Grouping::try_join(int index, int node) const
   const bool sums_columns =
       is_reduction(producer) && !reduces_last(function().type(producer.operands[0]).shape, shape);
   const bool small = is_small(home);  // axes are only ever added
-  if (sums_columns ? !small : home.ops.size() >= max_ops(home)) return std::nullopt;
+  if (sums_columns && !small) return {{}, "sums over other axes than the last, which only ends a kernel"};
+  const auto too_many = [&](const Group& group) {
+    return Joining{{}, fmt::format("would exceed the kernel's limit of {} ops", max_ops(group))};
+  };
+  if (!sums_columns && home.ops.size() >= max_ops(home)) return too_many(home);
   const IndexMap* at = nullptr;
   bool outside = is_result(value);
   for (const Use& use : uses(value)) {
@@ -205,28 +211,34 @@ std::optional<Grouping::Placement> Grouping::try_join(int index, int node) const
       continue;
     }
     const Source& source = home.sources.at({use.op, use.operand});
-    if (source.linear || source.indexed) return std::nullopt;
-    if (at != nullptr && *at != source.map) return std::nullopt;
+    if (source.linear || source.indexed)
+      return {{}, "is read through a gather, a pad or a reshape that cuts an axis"};
+    if (at != nullptr && *at != source.map) return {{}, "is read at two places with different indices"};
     at = &source.map;
   }
-  if (outside && !covers(*at, shape, home.extents)) return std::nullopt;
+  if (outside && !covers(*at, shape, home.extents))
+    return {{}, "is read elsewhere too, and the kernel would not compute all of it"};
   Placement placement{home, {}, {}};
   Group& group = placement.group;
   group.ops.insert(std::lower_bound(group.ops.begin(), group.ops.end(), index), index);
   group.maps[value.id] = *at;
   if (outside) group.exported.insert(value.id);
-  if (outside && !small && !is_reduction(producer) && turns_lanes(group, value)) return std::nullopt;
+  if (outside && !small && !is_reduction(producer) && turns_lanes(group, value))
+    return {{}, "is read elsewhere too, and the kernel would hold its other axes on chip to store it"};
   if (is_reduction(producer)) {
     group.reduce_maps[index] =
         reduction_operand_map(group, function().type(producer.operands[0]).shape, shape, *at);
     group.row_reductions.insert(index);
   }
   place_operands(placement, index);
-  if (group.ops.size() > max_ops(group)) return std::nullopt;
-  if (small && !is_small(group) && !sums_along_rows(group, function())) return std::nullopt;
+  if (group.ops.size() > max_ops(group)) return too_many(group);
+  if (small && !is_small(group) && !sums_along_rows(group, function()))
+    return {{}, "would make a small matrix too large"};
   const auto plan = plan_axes_of(group);
-  if (!plan || !worth_joining(group, index, *plan) || !updates_in_place(group)) return std::nullopt;
-  return placement;
+  if (!plan) return {{}, "does not fit the kernel's axes"};
+  if (!worth_joining(group, index, *plan)) return {{}, "would be computed many times over, or by one thread"};
+  if (!updates_in_place(group)) return {{}, "reads a state at other elements than the kernel updates"};
+  return {std::move(placement)};
 }
 
 }  // namespace rewire::codegen

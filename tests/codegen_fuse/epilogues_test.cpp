@@ -94,6 +94,7 @@ ir::Module build(const Mlp& mlp) {
   }
   ir::Function& function = module.functions.emplace_back();
   function.name = "main";
+  function.trains = mlp.train;
   ir::Builder b(module, function);
   const Value x = b.argument("x", {DType::f32, {3, 7, 16}});
   const Value w1 = b.param("w1"), b1 = b.param("b1"), w2 = b.param("w2");
@@ -128,7 +129,6 @@ ir::Module build(const Mlp& mlp) {
   }
   ir::verify(module);
   ir::PassContext context;
-  context.training = mlp.train;
   ir::run_pipeline(module, context);
   return module;
 }
