@@ -49,6 +49,7 @@ struct Function {
   std::vector<Argument> arguments;
   std::vector<Op> body;
   std::vector<Argument> results;  // named results: `return logits = %7`
+  bool trains = false;            // the value of is_training in it
 
   Value new_value(TensorType type);
   const TensorType& type(Value value) const { return types.at(static_cast<std::size_t>(value.id)); }

@@ -23,8 +23,9 @@
 // escape \" \\ \n \t and \xHH. `param` is trainable, `state` is not. Both take the attributes block, layer,
 // decay, init, role, site, average_of, and lr_scale, weight_decay, beta1, beta2 (ir/optimizer_hint.h). init
 // is zeros | ones | constant(v) | normal(std) | trunc_normal(std, cut) | uniform(low, high) |
-// xavier_uniform. White space is free, but an op's first operand must be on the op's line. ": type" may be
-// omitted if the op infers it; a written type must equal the inferred one.
+// xavier_uniform. `training` after a function's results makes is_training true in it:
+// `func @step() -> () training {`. White space is free, but an op's first operand must be on the op's line.
+// ": type" may be omitted if the op infers it; a written type must equal the inferred one.
 #pragma once
 
 #include <string>

@@ -52,6 +52,7 @@ class Parser {
     expect("{");
     while (!accept("}")) parse_module_item();
     if (peek().kind != TokenKind::end) fail(peek(), "{} follows the end of the module", display(peek()));
+    mark_training_functions();
     if (std::optional<Violation> violation = find_violation(module_)) {
       source_.fail(offset_of(*violation), violation->message);
     }
@@ -119,7 +120,25 @@ class Parser {
     take();
     const Token name = take_name("the attribute's name");
     expect("=");
-    add_attribute(module_.attributes, name, parse_attribute_value());
+    Attribute value = parse_attribute_value();
+    if (name.decoded == "training" && std::holds_alternative<std::string>(value)) {
+      training_ = name;  // as an earlier Rewire had it
+      training_names_ = std::get<std::string>(value);
+    } else {
+      add_attribute(module_.attributes, name, std::move(value));
+    }
+  }
+
+  /// Marks the functions that an earlier Rewire listed in a module attribute, joined by '+'.
+  void mark_training_functions() {
+    std::string_view rest = training_names_;
+    while (!rest.empty()) {
+      const std::size_t end = std::min(rest.find('+'), rest.size());
+      Function* function = module_.find_function(rest.substr(0, end));
+      if (function == nullptr) fail(training_, "there is no function '{}' to train", rest.substr(0, end));
+      function->trains = true;
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
   }
 
   void parse_parameter() {
@@ -299,6 +318,7 @@ class Parser {
     parse_arguments(function);
     expect("->");
     parse_signature_results();
+    function.trains = accept("training");
     expect("{");
     while (!next_is("return")) parse_op(function);
     parse_return(function);
@@ -461,6 +481,8 @@ class Parser {
   std::unordered_map<std::string, Value> values_;  // of the function being read
   std::vector<std::pair<std::string, TensorType>> signature_;
   std::vector<FunctionOffsets> offsets_;
+  Token training_;  // the module attribute that lists what trains
+  std::string training_names_;
 };
 
 }  // namespace

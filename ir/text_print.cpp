@@ -91,7 +91,7 @@ class Printer {
       const Argument& result = function.results[i];
       write("{}{}: {}", i == 0 ? "" : ", ", spell_name(result.name), type_of(function, result.value));
     }
-    out_ += ") {\n";
+    out_ += function.trains ? ") training {\n" : ") {\n";
     for (const Op& op : function.body) print_op(function, op);
     print_return(function);
     out_ += "  }\n";

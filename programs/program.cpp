@@ -25,7 +25,7 @@ std::vector<std::string> names_of(const NamedValues& values) {
 }
 
 /// Reports and terms of the loss, which a module that somebody wrote may have of any type.
-Value side_scalar(Program& program, const ir::Argument& result, DType dtype) {
+Value side_scalar(ProgramBuilder& program, const ir::Argument& result, DType dtype) {
   const ir::TensorType& type = program.b.type(result.value);
   if (!ir::is_float(type.dtype) || type.rank() != 0)
     user_error("the model's result '{}' is {}; it must be a float scalar", result.name, to_string(type));
@@ -41,28 +41,25 @@ constexpr std::string_view kReserved[] = {
 
 }  // namespace
 
-Value Program::param(std::string_view name) {
+Value ProgramBuilder::param(std::string_view name) {
   auto it = read.find(name);
   if (it == read.end()) it = read.emplace(name, b.param(name)).first;
   return it->second;
 }
 
-void Program::update(std::string_view name, Value value, Value predicate) {
+void ProgramBuilder::update(std::string_view name, Value value, Value predicate) {
   std::vector<Value> operands = {value};
   if (predicate) operands.push_back(predicate);
   b.emit_all(Opcode::update, operands, {{"name", std::string(name)}});
 }
 
-void Program::finish(bool training) {
-  if (training) {
-    std::string list(module.attributes.has("training") ? module.attributes.get_string("training") : "");
-    module.attributes.set("training", list.empty() ? function.name : list + "+" + function.name);
-  }
+void ProgramBuilder::finish(bool trains) {
+  function.trains = trains;
   module.functions.push_back(std::move(function));
 }
 
-void inline_op(Program& program, const ir::Function& forward, const ir::Op& op, std::vector<Value>& renamed,
-               const Inlining& how) {
+void inline_op(ProgramBuilder& program, const ir::Function& forward, const ir::Op& op,
+               std::vector<Value>& renamed, const Inlining& how) {
   if (op.code == Opcode::update) {
     user_error(
         "{} updates '{}' itself, even if the step is not finite; return the next value as its result '{}{}'",
@@ -91,14 +88,14 @@ std::set<std::string, std::less<>> averaged_names(const ir::Module& module) {
   return {names.begin(), names.end()};
 }
 
-Value read_average(Program& program, const std::string& weight) {
+Value read_average(ProgramBuilder& program, const std::string& weight) {
   const std::string name = average_name(weight);
   const ir::TensorType type = program.module.find_parameter(weight)->type;
   program.module.add_state(name, type, ir::StateKind::average).average_of = weight;
   return program.param(name);
 }
 
-void read_averages(Program& program) {
+void read_averages(ProgramBuilder& program) {
   for (const std::string& weight : averaged_parameters(program.module))
     program.read.emplace(weight, read_average(program, weight));
 }
@@ -144,7 +141,7 @@ Value InlinedNetwork::updates() {
   return program_.b.param("train.step");
 }
 
-std::vector<ir::Argument> side_values(const Program& program, std::string_view prefix) {
+std::vector<ir::Argument> side_values(const ProgramBuilder& program, std::string_view prefix) {
   std::vector<ir::Argument> found;
   for (const ir::Argument& result : program.network_results) {
     if (result.name.starts_with(prefix)) found.push_back(result);
@@ -152,7 +149,7 @@ std::vector<ir::Argument> side_values(const Program& program, std::string_view p
   return found;
 }
 
-NamedValues feed(Program& program, const Inputs& wanted) {
+NamedValues feed(ProgramBuilder& program, const Inputs& wanted) {
   NamedValues inputs;
   std::vector<std::string> forged;
   for (const auto& [name, value] : program.module.attributes) {
@@ -167,7 +164,7 @@ NamedValues feed(Program& program, const Inputs& wanted) {
   return inputs;
 }
 
-Metrics report(Program& program, const std::vector<Measured>& measured) {
+Metrics report(ProgramBuilder& program, const std::vector<Measured>& measured) {
   Metrics metrics;
   std::map<std::string, Value, std::less<>> named;
   const auto name = [&](const std::string& result, Value value) {
@@ -196,7 +193,7 @@ void add_states(ir::Module& module, const Objective& objective) {
     module.add_state(state_name(state), state.type, ir::StateKind::statistic, state.init);
 }
 
-Gradients differentiate_loss(Program& program, const TrainOptions& options, bool reports,
+Gradients differentiate_loss(ProgramBuilder& program, const TrainOptions& options, bool reports,
                              std::string_view by) {
   const std::unique_ptr<Objective> objective = make_objective(options.objective);
   add_states(program.module, *objective);

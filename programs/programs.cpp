@@ -44,7 +44,7 @@ std::vector<std::string> averaged_parameters(const ir::Module& module) {
 }
 
 void add_grad_program(ir::Module& module, const TrainOptions& options) {
-  Program program(module, "grad");
+  ProgramBuilder program(module, "grad");
   Gradients out = differentiate_loss(program, options, false);
   program.b.result("loss", out.loss);
   for (const Trainable& w : out.trainables) program.b.result(w.name, w.gradient);
@@ -62,7 +62,7 @@ bool trains_on_others(const Objective& objective, const ir::Module& module) {
 }
 
 /// The loss as an evaluation of whole batches has it.
-Value evaluated_loss(Program& program, const Objective& objective) {
+Value evaluated_loss(ProgramBuilder& program, const Objective& objective) {
   add_states(program.module, objective);
   const NamedValues inputs = feed(program, objective.inputs(program.module));
   InlinedNetwork network(program, {}, false);
@@ -75,7 +75,7 @@ Value evaluated_loss(Program& program, const Objective& objective) {
 }  // namespace
 
 void add_observed_program(ir::Module& module, const ir::Selection& selection, const std::string& name) {
-  Program program(module, name);
+  ProgramBuilder program(module, name);
   const std::unique_ptr<Objective> objective = make_objective(selection);
   if (trains_on_others(*objective, module)) {
     program.b.result("loss", evaluated_loss(program, *objective));
@@ -98,7 +98,7 @@ namespace {
 /// the weight 0 of a sample that fills up the batch, the loss is 0.
 class PresentClasses final : public Network {
  public:
-  PresentClasses(Program& program, Network& network) : program_(program), network_(network) {}
+  PresentClasses(ProgramBuilder& program, Network& network) : program_(program), network_(network) {}
 
   NamedValues call(std::string_view function, const NamedValues& arguments, Reads reads) override {
     constexpr double kNever = -1e30;
@@ -123,7 +123,7 @@ class PresentClasses final : public Network {
   const Timeline& timeline() const override { return network_.timeline(); }
 
  private:
-  Program& program_;
+  ProgramBuilder& program_;
   Network& network_;
   Value present_;
 };
@@ -131,7 +131,7 @@ class PresentClasses final : public Network {
 Metrics add_evaluation(ir::Module& module, const ir::Selection& selection, const std::string& name,
                        bool averages, std::int64_t competing) {
   const std::unique_ptr<Objective> objective = make_objective(selection);
-  Program program(module, name);
+  ProgramBuilder program(module, name);
   if (averages) read_averages(program);
   add_states(module, *objective);
   const NamedValues inputs = feed(program, objective->inputs(module));
@@ -151,7 +151,7 @@ Metrics add_evaluation(ir::Module& module, const ir::Selection& selection, const
 }  // namespace
 
 void add_trace_program(ir::Module& module, const TrainOptions& options, bool backward) {
-  Program program(module, "trace");
+  ProgramBuilder program(module, "trace");
   const Gradients out = differentiate_loss(program, options, false, backward ? kTracePrefix : "");
   program.b.result("loss", out.loss);
   for (const ir::Argument& value : side_values(program, kTracePrefix))
@@ -193,7 +193,7 @@ struct SampleProgram {
     b.set_location("sample");
   }
 
-  Program program;
+  ProgramBuilder program;
   ir::TensorType image;
   SampleState at;
   Value step, velocity;
@@ -205,7 +205,7 @@ std::vector<std::string> add_pictures_program(ir::Module& module, const ir::Sele
                                               std::int64_t samples, bool averages) {
   if (!ir::find_row(objectives(), "objective.name", selection.name).has_pictures) return {};
   const std::unique_ptr<Objective> objective = make_objective(selection);
-  Program program(module, "pictures");
+  ProgramBuilder program(module, "pictures");
   if (averages) read_averages(program);
   const NamedValues inputs = feed(program, objective->inputs(module));
   InlinedNetwork network(program, {}, false);

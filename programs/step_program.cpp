@@ -106,7 +106,7 @@ std::string count_of_held(std::string_view weight) {
 
 /// Gives the weights that the objective holds still their predicate and a count of their own; what counts, with the
 /// predicate.
-std::map<std::string, Value, std::less<>> hold(Program& program, std::vector<Trainable>& trainables,
+std::map<std::string, Value, std::less<>> hold(ProgramBuilder& program, std::vector<Trainable>& trainables,
                                                Value step, const TrainOptions& options) {
   Builder& b = program.b;
   std::map<std::string, Value, std::less<>> counts;
@@ -137,7 +137,7 @@ Value share_done(Builder& b, Value steps, const TrainOptions& options) {
 }
 
 /// What reads the progress in this program has that of train.step.
-void bind_progress(Program& program, const TrainOptions& options) {
+void bind_progress(ProgramBuilder& program, const TrainOptions& options) {
   if (!counts_progress(program.module, options)) return;
   program.b.set_location("progress");
   program.read.emplace(ir::kProgress, share_done(program.b, program.b.param("train.step"), options));
@@ -145,7 +145,7 @@ void bind_progress(Program& program, const TrainOptions& options) {
 
 /// A number that is finite where all next values are of what does not train; none where there are none. A batch norm's
 /// variance may overflow while loss and gradients do not.
-Value magnitude_of_updates(Program& program) {
+Value magnitude_of_updates(ProgramBuilder& program) {
   Builder& b = program.b;
   Value total;
   for (const ir::Argument& next : program.next) {
@@ -162,7 +162,7 @@ Value magnitude_of_updates(Program& program) {
 
 /// The result after_step.<weight> of forward as a function of another value of the weight: the ops that it
 /// depends on, behind what the program has.
-Value constrained(Program& program, const std::string& weight, Value constraint, Value updated) {
+Value constrained(ProgramBuilder& program, const std::string& weight, Value constraint, Value updated) {
   const ir::Function& forward = program.module.function("forward");
   std::vector<bool> needed(forward.types.size());
   const auto need = [&](Value value) { needed[static_cast<std::size_t>(value.id)] = true; };
@@ -194,8 +194,8 @@ Value constrained(Program& program, const std::string& weight, Value constraint,
 }
 
 /// Updates the averages with the values that this step gives, predicated on `finite`.
-void update_averages(Program& program, const std::vector<std::pair<std::string, Value>>& next, Value finite,
-                     const TrainOptions& options) {
+void update_averages(ProgramBuilder& program, const std::vector<std::pair<std::string, Value>>& next,
+                     Value finite, const TrainOptions& options) {
   if (options.ema == 0) return;
   Builder& b = program.b;
   b.set_location("ema");
@@ -222,8 +222,8 @@ void update_averages(Program& program, const std::vector<std::pair<std::string, 
 
 /// One optimizer update from gradients that are final; `loss` may be absent. Names grad_norm, finite and lr
 /// as results; nothing but train.finite changes when the flag falls.
-void optimize(Program& program, std::vector<Trainable> trainables, Value loss, const TrainOptions& options,
-              const UpdateCounters& counters) {
+void optimize(ProgramBuilder& program, std::vector<Trainable> trainables, Value loss,
+              const TrainOptions& options, const UpdateCounters& counters) {
   Builder& b = program.b;
   const ChosenOptimizer optimizer(options.optimizer);
   b.set_location("optimizer");
@@ -275,7 +275,8 @@ void optimize(Program& program, std::vector<Trainable> trainables, Value loss, c
 }
 
 /// The updates that each weight has had.
-std::map<std::string, Value, std::less<>> read_update_counts(Program& program, const TrainOptions& options,
+std::map<std::string, Value, std::less<>> read_update_counts(ProgramBuilder& program,
+                                                             const TrainOptions& options,
                                                              const UpdateCounters& counters) {
   std::map<std::string, std::string, std::less<>> counts(counters);
   for (const FrozenWeight& held : make_objective(options.objective)->frozen_weights(program.module)) {
@@ -292,7 +293,8 @@ std::map<std::string, Value, std::less<>> read_update_counts(Program& program, c
 }
 
 /// Where the optimizer has a training point, the program reads it in the weight's place. The weights themselves, by name.
-std::map<std::string, Value, std::less<>> bind_training_points(Program& program, const TrainOptions& options,
+std::map<std::string, Value, std::less<>> bind_training_points(ProgramBuilder& program,
+                                                               const TrainOptions& options,
                                                                const UpdateCounters& counters) {
   std::map<std::string, Value, std::less<>> weights;
   const ChosenOptimizer chosen(options.optimizer);
@@ -307,7 +309,7 @@ std::map<std::string, Value, std::less<>> bind_training_points(Program& program,
 }
 
 /// The gradients that were taken there are the optimizer's of the weights themselves.
-void unbind_training_points(Program& program, const std::map<std::string, Value, std::less<>>& weights,
+void unbind_training_points(ProgramBuilder& program, const std::map<std::string, Value, std::less<>>& weights,
                             std::vector<Trainable>& trainables) {
   for (Trainable& w : trainables) {
     const auto weight = weights.find(w.name);
@@ -318,7 +320,7 @@ void unbind_training_points(Program& program, const std::map<std::string, Value,
 }
 
 Metrics add_plain_step(ir::Module& module, const TrainOptions& options, const UpdateCounters& counters) {
-  Program program(module, "step");
+  ProgramBuilder program(module, "step");
   const auto weights = bind_training_points(program, options, counters);
   bind_progress(program, options);
   if (options.first_draw != 0) {
@@ -349,7 +351,7 @@ std::string pending_update(std::string_view weight) {
 }
 
 /// Every batch but the first of a step reads what the one before has made of such a weight or state.
-void bind_pending_updates(Program& program, const Objective& objective, Value micro) {
+void bind_pending_updates(ProgramBuilder& program, const Objective& objective, Value micro) {
   Builder& b = program.b;
   add_states(program.module, objective);
   for (const std::string& name : updated_states(program.module, objective)) {
@@ -374,7 +376,7 @@ Value accumulated(Builder& b, const Trainable& weight) {
 /// train.step * k + train.micro_step + first_draw.
 Metrics add_accumulate(ir::Module& module, const TrainOptions& options, const UpdateCounters& counters) {
   module.add_state("train.micro_step", {DType::i64, {}}, ir::StateKind::partial);
-  Program program(module, "accumulate");
+  ProgramBuilder program(module, "accumulate");
   bind_training_points(program, options, counters);
   Builder& b = program.b;
   b.set_location("accumulate");
@@ -410,7 +412,7 @@ Metrics add_accumulate(ir::Module& module, const TrainOptions& options, const Up
 
 /// The optimizer on what has been accumulated, which it clears.
 void add_apply(ir::Module& module, const TrainOptions& options, const UpdateCounters& counters) {
-  Program program(module, "apply");
+  ProgramBuilder program(module, "apply");
   Builder& b = program.b;
   bind_progress(program, options);
   std::vector<Trainable> trainables;
@@ -444,7 +446,7 @@ void add_refresh(ir::Module& module, const TrainOptions& options, const UpdateCo
                  bool first) {
   const ChosenOptimizer optimizer(options.optimizer);
   if (optimizer.optimizer->period() == 0) return;
-  Program program(module, first ? "refresh_first" : "refresh");
+  ProgramBuilder program(module, first ? "refresh_first" : "refresh");
   std::vector<Trainable> trainables;
   bool starts_as_weight = false;
   for (const std::string& name : trained_parameters(module)) {

@@ -1,4 +1,4 @@
-// The schedule of a kernel: its cut into threads, as data beside the tile program. It has all that a printer
+// The schedule of a kernel: its cut into threads, as data beside the tile kernel. It has all that a printer
 // may choose where several cuts compute the same. The cost model names a few schedules (emit.h: schedules),
 // measured times may choose among them, and the choice is kept as one line of text. Choices that concern
 // several launches (the number of parts) belong to the program.

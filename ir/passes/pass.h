@@ -30,7 +30,6 @@ struct RecomputeCost {
 };
 
 struct PassContext {
-  bool training = false;       // the value of is_training
   Chooser* chooser = nullptr;  // answers choices by timing; nullptr: the cost model's favourites
   /// Returns how a backend computes these transforms; if empty they stay ops.
   std::function<FourierWay(const FourierRows&)> fourier;

@@ -1,8 +1,5 @@
-// Sets is_training to true or false, so that dropout and similar ops fold away in programs that do not
-// train.
-//
-// A function trains if the module attribute "training" (function names joined by '+') lists it. Without that
-// attribute PassContext::training decides.
+// Sets is_training to true or false, as Function::trains says, so that dropout and similar ops fold away in
+// programs that do not train.
 #pragma once
 
 #include "ir/passes/pass.h"

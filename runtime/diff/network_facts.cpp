@@ -57,8 +57,14 @@ std::string declared(const JsonView& list) {
 
 ModuleFacts read_module_facts(const JsonView& module) {
   ModuleFacts facts;
-  for (const auto& [name, value] : module.at("attributes").members())
-    facts.declarations["attribute " + name] = shown_value(value);
+  std::string trained;  // an earlier Rewire listed what trains in an attribute, joined by '+'
+  for (const auto& [name, value] : module.at("attributes").members()) {
+    if (name == "training" && value.raw().is_string()) {
+      trained = fmt::format("+{}+", value.text());
+    } else {
+      facts.declarations["attribute " + name] = shown_value(value);
+    }
+  }
   for (const JsonView& parameter : module.at("parameters").items()) {
     std::string text = text_at(parameter, "type");
     for (const auto& [key, value] : parameter.members()) {
@@ -69,8 +75,12 @@ ModuleFacts read_module_facts(const JsonView& module) {
   for (const JsonView& function : module.at("functions").items()) {
     FunctionFacts& one = facts.functions.emplace_back();
     one.name = text_at(function, "name");
-    one.lines.push_back({fmt::format("func {}({}) -> ({})", one.name, declared(function.at("arguments")),
-                                     declared(function.at("results"))),
+    const auto training = function.find("training");
+    if (training && !training->raw().is_boolean()) training->refuse("is neither true nor false");
+    const bool trains = training ? training->raw().get<bool>()
+                                 : trained.find(fmt::format("+{}+", one.name)) != std::string::npos;
+    one.lines.push_back({fmt::format("func {}({}) -> ({}){}", one.name, declared(function.at("arguments")),
+                                     declared(function.at("results")), trains ? " training" : ""),
                          ""});
     for (const JsonView& op : function.at("ops").items())
       one.lines.push_back({text_at(op, "text"), text_at(op, "at")});

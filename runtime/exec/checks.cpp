@@ -1,8 +1,6 @@
 // Checks that all engines share; see checks.h.
 #include "runtime/exec/checks.h"
 
-#include <algorithm>
-
 #include "ir/error.h"
 
 namespace rewire::runtime {
@@ -16,26 +14,6 @@ std::vector<std::string> names_of(const Items& items) {
 }
 
 }  // namespace
-
-FunctionNames training_functions(const ir::Module& module) {
-  FunctionNames functions;
-  const ir::Attribute* attribute = module.attributes.find("training");
-  if (attribute == nullptr) return functions;
-  const auto* list = std::get_if<std::string>(attribute);
-  if (list == nullptr) user_error("module @{}: attribute 'training' must be a string", module.name);
-  std::string_view rest = *list;
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find('+'), rest.size());
-    const std::string_view name = rest.substr(0, end);
-    if (module.find_function(name) == nullptr) {
-      user_error("module @{}: attribute 'training' names '{}', which is not a function of the module{}",
-                 module.name, name, did_you_mean(name, names_of(module.functions)));
-    }
-    functions.emplace(name);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
-  return functions;
-}
 
 const ir::Function& checked_function(const ir::Module& module, std::string_view name) {
   if (const ir::Function* found = module.find_function(name)) return *found;

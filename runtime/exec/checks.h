@@ -2,7 +2,6 @@
 // have the nearest match.
 #pragma once
 
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,12 +10,6 @@
 #include "runtime/io/host_tensor.h"
 
 namespace rewire::runtime {
-
-using FunctionNames = std::set<std::string, std::less<>>;
-
-/// Returns the functions in the module's attribute "training", joined by '+'. Throws UserError if one does
-/// not exist.
-FunctionNames training_functions(const ir::Module& module);
 
 /// Returns the one of this name. Throws UserError with the nearest match if there is none.
 const ir::Function& checked_function(const ir::Module& module, std::string_view name);

@@ -63,9 +63,8 @@ class Engine {
 /// operands of products are rounded to TF32 if the module allows it.
 enum class Rounding : std::uint8_t { none, dtypes };
 
-/// Makes the evaluator of a verified module. In the functions that the module attribute "training" lists
-/// (names joined by '+'; absent: none), is_training is true. `noise`: a seed of random errors of the size
-/// of a rounding in every op (ir/rounding_noise.h); 0: none.
+/// Makes the evaluator of a verified module. `noise`: a seed of random errors of the size of a rounding in
+/// every op (ir/rounding_noise.h); 0: none.
 std::unique_ptr<Engine> make_evaluator_engine(const ir::Module& module, Rounding rounding = Rounding::none,
                                               std::uint64_t noise = 0);
 

@@ -69,6 +69,7 @@ Json function_json(const ir::Module& module, const ir::Function& function) {
     ops.push_back({{"text", text}, {"op", ir::op_info(op.code).name}, {"at", op.location}});
   }
   return {{"name", function.name},
+          {"training", function.trains},
           {"arguments", named(function.arguments)},
           {"results", named(function.results)},
           {"ops", std::move(ops)},

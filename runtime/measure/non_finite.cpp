@@ -43,6 +43,7 @@ Probed probed(const ir::Module& module, const ir::Function& function) {
   out.name = function.name;
   out.arguments = function.arguments;
   out.types = function.types;
+  out.trains = function.trains;
   ir::Builder b(probed.module, out);
   // Where the op's own place says little: a square of the gradients' norm is "mul at optimizer".
   const std::vector<std::int32_t> definitions = function.definitions();
@@ -108,7 +109,7 @@ std::string first_non_finite(const ir::Module& module, std::string_view function
                              const TensorMap& inputs) {
   const ir::Function& function = module.function(function_name);
   ir::EvalState state;
-  state.training = true;
+  state.training = function.trains;
   for (const ir::Parameter& parameter : module.parameters) {
     const auto entry =
         state.tensors.emplace(parameter.name, to_double(engine.read_state(parameter.name))).first;

@@ -99,7 +99,6 @@ codegen::Program lower_for_cpu(std::vector<ir::Module> forms) {
   std::erase_if(forward.functions, [](const ir::Function& function) { return function.name != "step"; });
   forward.drop_unused_parameters();
   ir::PassContext context;
-  context.training = true;
   return codegen::compile(forward, forward.functions.front(), {}, context).program;
 }
 

@@ -28,7 +28,6 @@ codegen::Target gpu_target(const codegen::cuda::DeviceTarget& gpu, const ChoiceO
 codegen::Compiled lower_step(const ir::Module& module, const codegen::Target& target,
                              const ChoiceOptions& choices, ir::PassContext& context, ChoiceRecord* made) {
   Tuner tuner = make_tuner(engine_names().front(), choices);
-  context.training = true;
   context.chooser = &tuner;
   codegen::Compiled compiled = codegen::compile(module, module.functions.front(), target, context);
   if (made != nullptr) *made = tuner.record();

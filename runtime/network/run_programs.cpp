@@ -33,16 +33,10 @@ void merge(ir::Module& into, ir::Module from, const Phase& phase) {
           parameter.name, to_string(known->type), phase.first_epoch, to_string(parameter.type));
     }
   }
-  std::string training(into.attributes.has("training") ? into.attributes.get_string("training") : "");
-  const std::string added(from.attributes.has("training") ? from.attributes.get_string("training") : "");
   for (ir::Function& function : from.functions) {
-    const bool trains =
-        fmt::format("+{}+", added).find(fmt::format("+{}+", function.name)) != std::string::npos;
     function.name = phase.program(function.name);
-    if (trains) training += (training.empty() ? "" : "+") + function.name;
     into.functions.push_back(std::move(function));
   }
-  if (!training.empty()) into.attributes.set("training", training);
 }
 
 /// Says which plugins begin with this phase, when weights that they initialise have been trained in earlier

@@ -11,8 +11,6 @@
 namespace rewire::runtime {
 namespace {
 
-constexpr const char* kTraining = "training";  // the functions that train
-
 class Cutter {
  public:
   Cutter(const ir::Module& module, const std::vector<int>& ops)
@@ -32,6 +30,7 @@ class Cutter {
       for (const ir::Value operand : op(index).operands) take(operand);
     }
     out_.name = kCutFunction;
+    out_.trains = function_.trains;
     for (const ir::Value input : inputs_) {
       values_[input.id] = out_.new_value(function_.type(input));
       out_.arguments.push_back({unique_name(name_of(input)), values_[input.id]});
@@ -42,7 +41,6 @@ class Cutter {
     Cut cut{module_, {inputs_.begin(), inputs_.end()}};
     cut.module.functions.assign(1, std::move(out_));
     cut.module.drop_unused_parameters();
-    if (cut.module.attributes.has(kTraining)) cut.module.attributes.set(kTraining, std::string(kCutFunction));
     ir::verify(cut.module);
     return cut;
   }

@@ -182,7 +182,7 @@ TEST_CASE(
   }
   cases.add(module, inputs, {}, true);
   cases.compile();
-  const DeviceProgram program(module, "main", false, true, {});
+  const DeviceProgram program(module, "main", true, {});
   CHECK(program.launches() == 3);
   for (const KernelText& kernel : program.kernels())
     CHECK_THAT(kernel.text, REWIRE_CATCH_CONTAINS("through shared memory"));

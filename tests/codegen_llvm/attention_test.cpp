@@ -1,4 +1,4 @@
-// Attention's tile programs: the kernels' meaning against the op table's evaluator, their code against the
+// Attention's tile kernels: the kernels' meaning against the op table's evaluator, their code against the
 // interpreter.
 #include "codegen/tile/attention.h"
 

@@ -144,7 +144,6 @@ codegen::Program program_of(const Case& of, const std::string& strategy, const s
   std::erase_if(module.functions, [&](const ir::Function& function) { return function.name != name; });
   module.drop_unused_parameters();
   ir::PassContext context;
-  context.training = name != "forward" && name != "eval";
   codegen::FuseOptions options;
   if (of.epilogues) options.epilogue = [](const codegen::ProductEpilogue&) { return true; };
   return codegen::compile(module, module.functions.front(), cuda::machine(target, options), context).program;

@@ -15,8 +15,10 @@ std::size_t DeviceCases::add(const ir::Module& module, const std::vector<ir::Ten
   for (std::size_t i = 0; i < inputs.size(); ++i)
     given.emplace(called.arguments[i].name, runtime::to_host(inputs[i]));
   for (const auto& [name, tensor] : state.tensors) start.emplace(name, runtime::to_host(tensor));
-  cases_.push_back({DeviceProgram(module, function, state.training, fuse, target_, left_out),
-                    std::move(given), std::move(start)});
+  ir::Module trained = module;
+  trained.function(function).trains = state.training;
+  cases_.push_back(
+      {DeviceProgram(trained, function, fuse, target_, left_out), std::move(given), std::move(start)});
   return cases_.size() - 1;
 }
 

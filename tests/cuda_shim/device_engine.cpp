@@ -17,11 +17,7 @@ using runtime::TensorMap;
 class DeviceEngine final : public runtime::Engine {
  public:
   DeviceEngine(const ir::Module& module, HostCompiler& compiler, const DeviceEngineOptions& options)
-      : module_(module),
-        compiler_(compiler),
-        options_(options),
-        training_(runtime::training_functions(module)),
-        device_(options.launch) {
+      : module_(module), compiler_(compiler), options_(options), device_(options.launch) {
     for (const ir::Parameter& parameter : module_.parameters)
       state_.emplace(parameter.name, HostTensor(parameter.type));
   }
@@ -48,8 +44,7 @@ class DeviceEngine final : public runtime::Engine {
   const DeviceProgram& program(const ir::Function& function) {
     const auto known = programs_.find(function.name);
     if (known != programs_.end()) return known->second;
-    DeviceProgram fresh(module_, function.name, training_.contains(function.name), options_.fuse,
-                        options_.target);
+    DeviceProgram fresh(module_, function.name, options_.fuse, options_.target);
     compiler_.add(fresh.kernels());
     return programs_.emplace(function.name, std::move(fresh)).first->second;
   }
@@ -57,7 +52,6 @@ class DeviceEngine final : public runtime::Engine {
   const ir::Module module_;
   HostCompiler& compiler_;
   const DeviceEngineOptions options_;
-  const runtime::FunctionNames training_;
   FakeDevice device_;
   TensorMap state_;
   std::map<std::string, DeviceProgram, std::less<>> programs_;

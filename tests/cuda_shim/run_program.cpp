@@ -8,6 +8,7 @@
 #include "ir/error.h"
 #include "ir/ops/op_info.h"
 #include "ir/passes/pass.h"
+#include "runtime/exec/buffers.h"
 
 namespace rewire::cuda_shim {
 namespace {
@@ -153,17 +154,9 @@ void run_kernel(FakeDevice& device, const Memory& memory, const codegen::KernelL
   device.free(table);
 }
 
-HostTensor constant(const Buffer& buffer) {
-  ir::Tensor tensor(buffer.type);
-  for (std::size_t i = 0; i < tensor.data.size(); ++i)
-    tensor.data[i] = buffer.values[buffer.values.size() == 1 ? 0 : i];
-  return runtime::to_host(tensor);
-}
-
-Program lower(const ir::Module& module, std::string_view function, bool training, bool fuse,
+Program lower(const ir::Module& module, std::string_view function, bool fuse,
               const codegen::cuda::DeviceTarget& target, const ir::LeftOut& left_out) {
   ir::PassContext context;
-  context.training = training;
   context.left_out = left_out;
   return codegen::compile(module, module.function(function), codegen::cuda::machine(target, {fuse}), context)
       .program;
@@ -175,9 +168,9 @@ bool read_only(BufferKind kind) {
 
 }  // namespace
 
-DeviceProgram::DeviceProgram(const ir::Module& module, std::string_view function, bool training, bool fuse,
+DeviceProgram::DeviceProgram(const ir::Module& module, std::string_view function, bool fuse,
                              const codegen::cuda::DeviceTarget& target, const ir::LeftOut& left_out)
-    : DeviceProgram(lower(module, function, training, fuse, target, left_out), target) {}
+    : DeviceProgram(lower(module, function, fuse, target, left_out), target) {}
 
 DeviceProgram::DeviceProgram(Program program, const codegen::cuda::DeviceTarget& target)
     : program_(std::move(program)) {
@@ -201,7 +194,7 @@ TensorMap DeviceProgram::run(FakeDevice& device, const HostCompiler& compiler, c
   for (std::size_t i = 0; i < program_.buffers.size(); ++i) {
     const Buffer& buffer = program_.buffers[i];
     if (buffer.kind == BufferKind::argument) kept.emplace(i, inputs.at(buffer.name).clone());
-    if (buffer.kind == BufferKind::constant) kept.emplace(i, constant(buffer));
+    if (buffer.kind == BufferKind::constant) kept.emplace(i, runtime::constant_value(buffer));
     if (buffer.kind == BufferKind::state) memory.write(i, state.at(buffer.name));
   }
   for (const auto& [buffer, value] : kept) memory.write(buffer, value);

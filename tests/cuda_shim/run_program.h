@@ -16,8 +16,8 @@ namespace rewire::cuda_shim {
 
 class DeviceProgram {
  public:
-  /// The pipeline and the lowering of a function. `training`: what is_training answers in it.
-  DeviceProgram(const ir::Module& module, std::string_view function, bool training, bool fuse,
+  /// Runs the pipeline on a function and lowers it.
+  DeviceProgram(const ir::Module& module, std::string_view function, bool fuse,
                 const codegen::cuda::DeviceTarget& target, const ir::LeftOut& left_out = {});
   DeviceProgram(codegen::Program program, const codegen::cuda::DeviceTarget& target);
 

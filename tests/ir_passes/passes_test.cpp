@@ -134,24 +134,23 @@ TEST_CASE("recompute clones what is cheaper to have again than to hold, and noth
   check_golden("recompute", recompute);
 }
 
-TEST_CASE("specialise_training folds is_training as the context says", "[ir][passes]") {
+TEST_CASE("specialise_training folds is_training as each function says", "[ir][passes]") {
   const Module module = load_golden("passes/specialise_training");
   for (bool training : {true, false}) {
     Module copy = module;
+    copy.function("before").trains = training;
     PassContext context;
-    context.training = training;
     specialise_training(copy, context);
     CHECK(text_of(copy, "before") == text_of(module, training ? "after_true" : "after_false"));
   }
 }
 
-TEST_CASE("specialise_training follows the module's list of training functions", "[ir][passes]") {
+TEST_CASE("specialise_training folds the functions of one module apart", "[ir][passes]") {
   Module module = parse(R"rir(
 module @m {
-  attribute training = "step+grad"
-  func @step() -> (r: i1[]) { %0 = is_training : i1[] return r = %0 }
+  func @step() -> (r: i1[]) training { %0 = is_training : i1[] return r = %0 }
   func @eval() -> (r: i1[]) { %0 = is_training : i1[] return r = %0 }
-  func @grad() -> (r: i1[]) { %0 = is_training : i1[] return r = %0 }
+  func @grad() -> (r: i1[]) training { %0 = is_training : i1[] return r = %0 }
 }
 )rir");
   PassContext context;

@@ -40,8 +40,8 @@ void check_programs(std::uint64_t first, std::uint64_t last, bool gradients) {
     options.gradients = gradients;
     const testing::RandomProgram program = testing::random_program(seed, options);
     Module module = program.module;
+    module.function("main").trains = program.state.training;
     PassContext context;
-    context.training = program.state.training;
     run_pipeline(module, context);
     verify(module);
     CHECK(testing::first_difference(run(program, program.module), run(program, module), 1e-9) == "");

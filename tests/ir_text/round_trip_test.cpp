@@ -45,7 +45,7 @@ const std::string kEverySpelling = R"rir(module @"odd name" {
     return out = %7, "other result" = %x
   }
 
-  func @second() -> () {
+  func @second() -> () training {
     return
   }
 }
@@ -99,6 +99,8 @@ TEST_CASE("Parsing keeps what the text says", "[ir][text]") {
   CHECK(std::signbit(function.body[4].attributes.get_double("value")));
   CHECK(std::isnan(function.body[5].attributes.get<Doubles>("values")[2]));
   CHECK(function.results[1].value == function.arguments[0].value);
+  CHECK_FALSE(function.trains);
+  CHECK(module.function("second").trains);
 }
 
 TEST_CASE("What a state is for is kept, and read of texts that had it as a role", "[ir][text]") {
@@ -118,6 +120,21 @@ TEST_CASE("What a state is for is kept, and read of texts that had it as a role"
     CHECK_FALSE(parameter.is_weight());
     CHECK(parameter.role.empty());
   }
+}
+
+TEST_CASE("What trains is read of texts that listed it in a module attribute", "[ir][text]") {
+  const auto old = [](const std::string& names) {
+    return parse("module @m {\n  attribute training = \"" + names +
+                     "\"\n  func @step() -> () { return }\n  func @eval() -> () { return }\n"
+                     "  func @grad() -> () { return }\n}\n",
+                 "old.rir");
+  };
+  const Module module = old("grad+step");
+  CHECK(module.function("step").trains);
+  CHECK_FALSE(module.function("eval").trains);
+  CHECK(module.function("grad").trains);
+  CHECK_FALSE(module.attributes.has("training"));
+  CHECK_THROWS_WITH(old("lern"), REWIRE_CATCH_CONTAINS("there is no function 'lern' to train"));
 }
 
 TEST_CASE("Every double comes back bit for bit", "[ir][text]") {

@@ -131,8 +131,8 @@ const std::string kTrainingForward = "training_forward";
 void add_training_forward(ir::Module& module) {
   ir::Function copy = module.function("forward");
   copy.name = kTrainingForward;
+  copy.trains = true;
   module.functions.push_back(std::move(copy));
-  module.attributes.set("training", module.attributes.get_string("training") + "+" + kTrainingForward);
 }
 
 /// A function that the golden's objective calls: of the model's own images, or of others whose positions are resized.

@@ -36,7 +36,6 @@ codegen::Program step_of(const std::string& pool, const std::vector<std::string>
   programs::add_step_program(module, {});
   std::erase_if(module.functions, [](const ir::Function& function) { return function.name != "step"; });
   ir::PassContext context;
-  context.training = true;
   ir::run_pipeline(module, context);
   return codegen::lower(module, module.function("step"));
 }

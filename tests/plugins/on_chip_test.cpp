@@ -24,7 +24,6 @@ TEST_CASE("Every kernel of a small network's step fits every GPU") {
         CAPTURE(plugin, batch, arch);
         const codegen::cuda::DeviceTarget target = codegen::cuda::device_target(arch);
         ir::PassContext context;
-        context.training = true;
         const codegen::Program program =
             codegen::compile(module, module.function("step"), codegen::cuda::machine(target), context)
                 .program;

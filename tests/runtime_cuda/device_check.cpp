@@ -67,7 +67,7 @@ bool same_bits(const ir::Tensor& a, const ir::Tensor& b) {
 DeviceRun run_on_device(const ir::Module& module, const std::vector<ir::Tensor>& inputs,
                         const ir::EvalState& state, bool fuse, const runtime::ChoiceRecord& choices = {}) {
   ir::Module trained = module;
-  if (state.training) trained.attributes.set("training", std::string("main"));
+  trained.function("main").trains = state.training;
   runtime::CudaEngineOptions options;
   options.fuse = fuse;
   options.choices = choices;
@@ -201,7 +201,7 @@ void check_transforms(Report& report, const testing::FuzzRange& range) {
 codegen::Program lowered(const ir::Module& module, runtime::CudaLibraries& libraries,
                          const std::function<void(const codegen::DeviceAttentionShape&)>& on_attention = {}) {
   const auto target = runtime::target_of(runtime::cuda::device_facts(0));
-  return runtime::lower_for_device(module, module.function("main"), {target, false, true, on_attention},
+  return runtime::lower_for_device(module, module.function("main"), {target, /*fuse=*/true, on_attention},
                                    libraries);
 }
 

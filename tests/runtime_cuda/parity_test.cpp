@@ -34,7 +34,7 @@ TEST_CASE("random programs agree with the evaluator") {
   std::vector<std::unique_ptr<JitEngine>> engines;  // all are loaded before the first kernel is compiled
   for (const testing::FuzzCase& fuzz : cases) {
     ir::Module module = fuzz.program.module;
-    if (fuzz.program.state.training) module.attributes.set("training", std::string("main"));
+    module.function("main").trains = fuzz.program.state.training;
     engines.push_back(checked_engine(module));
     engines.back()->prepare("main");
   }

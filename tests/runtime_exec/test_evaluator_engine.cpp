@@ -17,10 +17,11 @@ using ir::DType;
 using test::message_of;
 
 /// Adds a function that returns is_training as a number.
-void add_mode(ir::Module& module, const std::string& name) {
+void add_mode(ir::Module& module, const std::string& name, bool trains) {
   module.functions.push_back({});
   ir::Function& function = module.functions.back();
   function.name = name;
+  function.trains = trains;
   ir::Builder b(module, function);
   const ir::Value training = b.emit(ir::Opcode::is_training, {}, {}, ir::TensorType{DType::i1, {}});
   b.result("training", b.cast(training, DType::f32));
@@ -31,7 +32,6 @@ void add_mode(ir::Module& module, const std::string& name) {
 ir::Module example() {
   ir::Module module;
   module.name = "example";
-  module.attributes.set("training", std::string("learn+accumulate"));
   ir::Parameter total;
   total.name = "total";
   total.type = {DType::f32, {3}};
@@ -55,8 +55,8 @@ ir::Module example() {
   b.result("before", before);
   b.result("count", old_count);
 
-  add_mode(module, "learn");
-  add_mode(module, "predict");
+  add_mode(module, "learn", true);
+  add_mode(module, "predict", false);
   ir::verify(module);
   return module;
 }
@@ -93,26 +93,11 @@ TEST_CASE("Written state is what the next run reads, and engines share nothing")
   CHECK(to_double(other->read_state("total")).data == std::vector<double>{0, 0, 0});
 }
 
-TEST_CASE("is_training is true in the functions that the module lists, and in no other") {
+TEST_CASE("is_training is true in functions that train, and in no other") {
   const auto engine = make_evaluator_engine(example());
   CHECK(to_double(engine->run("learn", {}).at("training")).scalar() == 1);
   CHECK(to_double(engine->run("predict", {}).at("training")).scalar() == 0);
   CHECK(to_double(engine->run("learn", {}).at("training")).scalar() == 1);
-
-  ir::Module none = example();
-  none.attributes.erase("training");
-  CHECK(to_double(make_evaluator_engine(none)->run("learn", {}).at("training")).scalar() == 0);
-}
-
-TEST_CASE("A training list that names no function is refused") {
-  ir::Module module = example();
-  module.attributes.set("training", std::string("lern"));
-  CHECK(message_of<UserError>([&] { make_evaluator_engine(module); }) ==
-        "module @example: attribute 'training' names 'lern', which is not a function of the module (did you "
-        "mean 'learn'?)");
-  module.attributes.set("training", true);
-  CHECK(message_of<UserError>([&] { make_evaluator_engine(module); }) ==
-        "module @example: attribute 'training' must be a string");
 }
 
 TEST_CASE("Unknown names are answered with the nearest match") {

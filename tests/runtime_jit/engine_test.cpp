@@ -40,7 +40,6 @@ ir::Module small_vit(std::int64_t batch, int depth = 2) {
   train.clip_norm = 1;
   programs::add_grad_program(module, train);
   programs::add_step_program(module, train);
-  module.attributes.set("training", std::string("step"));
   return module;
 }
 
@@ -84,7 +83,6 @@ TEST_CASE("launches that became tables compute the same bits in as much memory")
   CHECK(train(module, 2, 2) == train(module, 2, 2, false));
   module.functions = {module.function("step")};
   ir::PassContext context;
-  context.training = true;
   ir::run_pipeline(module, context);
   const codegen::Program apart = codegen::lower(module, module.functions.front(), {true, {}, false});
   const codegen::Program tables = codegen::lower(module, module.functions.front());
@@ -103,7 +101,6 @@ TEST_CASE("buffers that live at one time never overlap in the plan, and the aren
   ir::Module module = small_vit(7);
   module.functions = {module.function("step")};
   ir::PassContext context;
-  context.training = true;
   ir::run_pipeline(module, context);
   const codegen::Program program = codegen::lower(module, module.functions.front());
   for (std::int64_t gap : {std::int64_t{0}, std::int64_t{256}}) {

@@ -8,7 +8,7 @@ using runtime::TensorMap;
 JitRun run_jit(const ir::Module& module, const std::vector<ir::Tensor>& inputs, const ir::EvalState& state,
                bool fuse, int threads, bool tables) {
   ir::Module trained = module;
-  if (state.training) trained.attributes.set("training", std::string("main"));
+  trained.function("main").trains = state.training;
   runtime::JitEngineOptions options;
   options.threads = threads;
   options.fuse = fuse;

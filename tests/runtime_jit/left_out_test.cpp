@@ -43,7 +43,6 @@ std::string lowered(const Network& network, const ir::LeftOut& names) {
   ir::Module single = network.module;
   single.functions = {network.module.function("step")};
   ir::PassContext context;
-  context.training = true;
   context.left_out = names;
   ir::run_pipeline(single, context);
   codegen::FuseOptions options;

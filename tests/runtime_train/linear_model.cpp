@@ -83,8 +83,7 @@ std::map<std::string, std::vector<double>> call(const ir::Module& module, const 
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     tensors.emplace_back(function.type(function.arguments.at(i).value), arguments[i]);
   }
-  const std::string list(module.attributes.has("training") ? module.attributes.get_string("training") : "");
-  state.training = ("+" + list + "+").find("+" + name + "+") != std::string::npos;
+  state.training = function.trains;
   const std::vector<ir::Tensor> results = ir::evaluate(module, function, tensors, state);
   std::map<std::string, std::vector<double>> named;
   for (std::size_t i = 0; i < results.size(); ++i) named[function.results[i].name] = results[i].data;

@@ -22,11 +22,13 @@ HostTensor values(const ir::Shape& shape, const std::function<double(std::size_t
 }
 
 /// What the replay says of main(x) -> (y) on the JIT.
-std::string cause(const HostTensor& x, const std::function<Value(Builder&, Value)>& write) {
+std::string cause(const HostTensor& x, const std::function<Value(Builder&, Value)>& write,
+                  bool trains = false) {
   ir::Module module;
   module.name = "divergence";
   ir::Function& main = module.functions.emplace_back();
   main.name = "main";
+  main.trains = trains;
   Builder b(module, main);
   const Value argument = b.argument("x", x.type());
   b.set_location("here");
@@ -79,6 +81,17 @@ TEST_CASE(
   const HostTensor x = values({2, 2}, [](std::size_t) { return 1; });
   CHECK(cause(x, [](Builder&, Value v) { return v; }) ==
         "replayed in double precision, every tensor is finite");
+}
+
+TEST_CASE("A program that trains is replayed as it trains") {
+  const HostTensor x = values({2, 1024}, [](std::size_t i) { return i % 1024 < 512 ? 3e38 : -3e38; });
+  const auto write = [](Builder& b, Value v) {
+    const Value training = b.emit(Opcode::is_training, {}, {}, ir::TensorType{ir::DType::i1, {}});
+    const Value share = b.select(training, b.constant(1), b.constant(1e-30));
+    return b.sum(b.mul(v, b.broadcast(b.reshape(share, {1, 1}), {2, 1024})), {1});
+  };
+  CHECK(cause(x, write, true) == kCompiled + "sum at here, f32[2,1]");
+  CHECK(cause(x, write, false) == "replayed in double precision, every tensor is finite");
 }
 
 TEST_CASE("Of what the op computed is told too, where that stands elsewhere") {

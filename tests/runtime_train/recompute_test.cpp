@@ -40,7 +40,6 @@ ir::Module simplified(const ir::Module& module, std::string_view program = "step
   ir::Module compiled = module;
   compiled.functions = {module.function(program)};
   ir::PassContext context;
-  context.training = true;
   ir::run_pipeline(compiled, context);
   ir::verify(compiled);
   return compiled;

@@ -39,8 +39,7 @@ HostTensor stored(const ir::Tensor& tensor) {
 
 class EvaluatorEngine final : public Engine {
  public:
-  EvaluatorEngine(const ir::Module& module, Rounding rounding, std::uint64_t noise)
-      : module_(module), training_functions_(training_functions(module)) {
+  EvaluatorEngine(const ir::Module& module, Rounding rounding, std::uint64_t noise) : module_(module) {
     state_.round = rounding == Rounding::dtypes;
     state_.round_to_tf32 = state_.round && ir::allows_tf32(module);
     state_.noise = noise;
@@ -66,7 +65,7 @@ class EvaluatorEngine final : public Engine {
     for (std::size_t i = 0; i < bound.size(); ++i) {
       arguments.push_back(doubles_of("input", function.arguments[i].name, *bound[i]));
     }
-    state_.training = training_functions_.contains(function_name);
+    state_.training = function.trains;
     const std::vector<ir::Tensor> results = evaluate(module_, function, arguments, state_);
     TensorMap outputs;
     for (std::size_t i = 0; i < results.size(); ++i) {
@@ -79,7 +78,6 @@ class EvaluatorEngine final : public Engine {
 
  private:
   const ir::Module module_;
-  const FunctionNames training_functions_;
   ir::EvalState state_;
 };
 

@@ -15,6 +15,7 @@
 #include "ir/passes/pass.h"
 #include "runtime/device/process.h"
 #include "runtime/device/thread_pool.h"
+#include "runtime/exec/buffers.h"
 #include "runtime/exec/checks.h"
 #include "runtime/exec/cpu/launches.h"
 #include "runtime/exec/cpu/peak.h"
@@ -87,7 +88,6 @@ class CpuEngine final : public JitEngine {
   CpuEngine(const ir::Module& module, const JitEngineOptions& options)
       : module_(module),
         options_(options),
-        training_(training_functions(module)),
         fixed_state_(!writes_state(module)),
         threads_(options.threads > 0 ? options.threads : usable_cores()),
         jit_({options.cache_directory, threads_, "", options.optimise}),
@@ -135,7 +135,6 @@ class CpuEngine final : public JitEngine {
   }
 
   codegen::Compiled lower(std::string_view function, ir::PassContext& context) override {
-    context.training = training_.contains(function);
     context.left_out = options_.left_out;
     const codegen::Target target{{.fuse = options_.fuse, .tables = options_.tables}};
     return codegen::compile(module_, checked_function(module_, function), target, context);
@@ -246,11 +245,7 @@ class CpuEngine final : public JitEngine {
 
   static void fill_constants(CompiledProgram& compiled) {
     for (const codegen::Buffer& buffer : compiled.program.buffers) {
-      if (buffer.kind != BufferKind::constant) continue;
-      ir::Tensor tensor(buffer.type);
-      for (std::size_t i = 0; i < tensor.data.size(); ++i)
-        tensor.data[i] = buffer.values[buffer.values.size() == 1 ? 0 : i];
-      compiled.constants.push_back(to_host(tensor));
+      if (buffer.kind == BufferKind::constant) compiled.constants.push_back(constant_value(buffer));
     }
   }
 
@@ -269,32 +264,23 @@ class CpuEngine final : public JitEngine {
 
   BufferPointers locate(CompiledProgram& compiled, const ir::Function& function,
                         const std::vector<const HostTensor*>& arguments, TensorMap& outputs) {
-    BufferPointers pointers;
-    std::size_t argument = 0, constant = 0, result = 0;
-    for (std::size_t i = 0; i < compiled.program.buffers.size(); ++i) {
-      const codegen::Buffer& buffer = compiled.program.buffers[i];
-      std::byte* pointer = nullptr;
-      switch (buffer.kind) {
-        case BufferKind::argument:  // read only: the program never writes its arguments
-          pointer = const_cast<std::byte*>(arguments[argument++]->bytes().data());
-          break;
-        case BufferKind::result:
-          pointer = outputs.at(function.results[result++].name).bytes().data();
-          break;
-        case BufferKind::state:
-          pointer = state_.at(buffer.name).bytes().data();
-          break;
-        case BufferKind::constant:
-          pointer = compiled.constants[constant++].bytes().data();
-          break;
-        case BufferKind::temporary:
-          if (compiled.plan.buffers[i].offset >= 0)
-            pointer = arena_.bytes().data() + compiled.plan.buffers[i].offset;
-          break;
+    struct Places {
+      CpuEngine& engine;
+      CompiledProgram& compiled;
+      const ir::Function& function;
+      const std::vector<const HostTensor*>& arguments;
+      TensorMap& outputs;
+
+      std::byte* argument(std::size_t i) const {  // the program never writes its arguments
+        return const_cast<std::byte*>(arguments[i]->bytes().data());
       }
-      pointers.push_back(pointer);
-    }
-    return pointers;
+      std::byte* result(std::size_t i) const { return outputs.at(function.results[i].name).bytes().data(); }
+      std::byte* constant(std::size_t i) const { return compiled.constants[i].bytes().data(); }
+      std::byte* state(const std::string& name) const { return engine.state_.at(name).bytes().data(); }
+      std::byte* temporary(std::int64_t offset) const { return engine.arena_.bytes().data() + offset; }
+    };
+    return places_of<std::byte*>(compiled.program, compiled.plan,
+                                 Places{*this, compiled, function, arguments, outputs});
   }
 
   void execute(CompiledProgram& compiled, const BufferPointers& pointers) {
@@ -361,7 +347,6 @@ class CpuEngine final : public JitEngine {
 
   const ir::Module module_;
   const JitEngineOptions options_;
-  const FunctionNames training_;
   const bool fixed_state_;  // no program writes it
   const int threads_;
   codegen::CpuJit jit_;

@@ -13,7 +13,6 @@
 #include "ir/passes/pass.h"
 #include "runtime/device/log.h"
 #include "runtime/device/process.h"
-#include "runtime/exec/checks.h"
 #include "runtime/exec/cpu/launch_bench.h"
 #include "runtime/exec/cpu/launches.h"
 
@@ -68,12 +67,10 @@ class ProductQuestions {
 };
 
 ProductQuestions questions_in(const ir::Module& module, const std::vector<std::string>& functions) {
-  const FunctionNames training = training_functions(module);
   ProductQuestions questions;
   for (const ir::Function& function : module.functions) {
     if (std::ranges::find(functions, function.name) == functions.end()) continue;
     ir::PassContext context;
-    context.training = training.contains(function.name);
     questions.add(codegen::compile(module, function, {}, context).program);
   }
   return questions;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "ir/passes/mixed_precision.h"
-#include "runtime/exec/checks.h"
 #include "runtime/exec/cuda/engine.h"
 #include "runtime/exec/cuda/lowering.h"
 
@@ -12,7 +11,6 @@ namespace rewire::runtime {
 DevicePrograms::DevicePrograms(const ir::Module& module, const std::vector<std::string>& functions,
                                const ChoiceRecord& choices)
     : libraries(ir::allows_tf32(module), choices) {
-  const FunctionNames training = training_functions(module);
   const codegen::cuda::DeviceTarget target = target_of(context.facts());
   const auto on_attention = [this](const codegen::DeviceAttentionShape& shape) {
     if (std::ranges::find(attention, shape) == attention.end()) attention.push_back(shape);
@@ -23,9 +21,8 @@ DevicePrograms::DevicePrograms(const ir::Module& module, const std::vector<std::
   };
   for (const ir::Function& function : module.functions) {
     if (std::ranges::find(functions, function.name) == functions.end()) continue;
-    programs.push_back(lower_for_device(
-        module, function,
-        {target, training.contains(function.name), /*fuse=*/true, on_attention, on_epilogue}, libraries));
+    programs.push_back(
+        lower_for_device(module, function, {target, /*fuse=*/true, on_attention, on_epilogue}, libraries));
   }
 }
 

@@ -68,7 +68,6 @@ class CudaEngine final : public JitEngine {
   CudaEngine(const ir::Module& module, const CudaEngineOptions& options)
       : module_(module),
         options_(options),
-        training_(training_functions(module)),
         context_(options.device),
         target_(target_of(context_.facts())),
         kernels_(target_, options.compiling, options.choices),
@@ -120,8 +119,8 @@ class CudaEngine final : public JitEngine {
 
   codegen::Compiled lower(std::string_view function, ir::PassContext& context) override {
     context_.enter();
-    return compile_for_device(module_, checked_function(module_, function),
-                              {target_, training_.contains(function), options_.fuse}, libraries_, context);
+    return compile_for_device(module_, checked_function(module_, function), {target_, options_.fuse},
+                              libraries_, context);
   }
 
   KernelText kernel_text(const codegen::KernelLaunch& launch) override { return kernels_.text(launch); }
@@ -249,7 +248,7 @@ class CudaEngine final : public JitEngine {
     std::vector<codegen::Program> programs;
     for (const bool training : {true, false}) {
       for (const ir::Function& function : module_.functions) {
-        if (training_.contains(function.name) == training) programs.push_back(lowered(function));
+        if (function.trains == training) programs.push_back(lowered(function));
       }
     }
     std::vector<const codegen::KernelLaunch*> launches;
@@ -295,7 +294,6 @@ class CudaEngine final : public JitEngine {
 
   const ir::Module module_;
   const CudaEngineOptions options_;
-  const FunctionNames training_;
   cuda::Context context_;
   const codegen::cuda::DeviceTarget target_;
   CudaStreams streams_;

@@ -82,7 +82,6 @@ codegen::Target machine_of(const DeviceLowering& lowering, CudaLibraries& librar
 codegen::Compiled compile_for_device(const ir::Module& module, const ir::Function& function,
                                      const DeviceLowering& lowering, CudaLibraries& libraries,
                                      ir::PassContext& context) {
-  context.training = lowering.training;
   return codegen::compile(module, function, machine_of(lowering, libraries), context);
 }
 

@@ -13,8 +13,7 @@ namespace rewire::runtime {
 
 struct DeviceLowering {
   codegen::cuda::DeviceTarget target;
-  bool training = false;  // the answer of is_training
-  bool fuse = true;       // false: one kernel per op
+  bool fuse = true;  // false: one kernel per op
   /// Called for each attention that cuDNN may be asked for; may be empty.
   std::function<void(const codegen::DeviceAttentionShape&)> on_attention = {};
   /// Called for each epilogue that cuBLASLt was to compute with a product, with whether it takes it; may be

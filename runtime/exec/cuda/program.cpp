@@ -4,19 +4,14 @@
 
 #include <algorithm>
 
+#include "runtime/exec/buffers.h"
+
 namespace rewire::runtime {
 namespace {
 
 using codegen::Buffer;
 using codegen::BufferKind;
 using cuda::Address;
-
-HostTensor constant(const Buffer& buffer) {
-  ir::Tensor tensor(buffer.type);
-  for (std::size_t i = 0; i < tensor.data.size(); ++i)
-    tensor.data[i] = buffer.values[buffer.values.size() == 1 ? 0 : i];
-  return to_host(tensor);
-}
 
 std::vector<CudaKernel> load_kernels(const codegen::Program& program, CudaKernels& kernels) {
   std::vector<const codegen::KernelLaunch*> list;
@@ -57,7 +52,7 @@ CudaProgram::CudaProgram(codegen::Program program, CudaKernels& kernels, CudaLib
   stream.fill(argument_memory_.address(), 0, argument_memory_.bytes(), what_);
   stream.fill(result_memory_.address(), 0, result_memory_.bytes(), what_);
   for (std::size_t i = 0; i < constants_.buffers.size(); ++i) {
-    const HostTensor value = constant(*constants_.buffers[i]);
+    const HostTensor value = constant_value(*constants_.buffers[i]);
     stream.copy_in(constant_memory_.address() + static_cast<Address>(constants_.offsets[i]),
                    value.bytes().data(), constants_.buffers[i]->type.bytes(),
                    fmt::format("for the constants {}", what_));
@@ -66,32 +61,24 @@ CudaProgram::CudaProgram(codegen::Program program, CudaKernels& kernels, CudaLib
 }
 
 std::vector<Address> CudaProgram::addresses(const SharedMemory& shared) const {
-  std::vector<Address> addresses;
-  std::size_t argument = 0, result = 0, constant = 0;
-  const auto at = [](Address base, std::int64_t offset) { return base + static_cast<Address>(offset); };
-  for (std::size_t i = 0; i < program_.buffers.size(); ++i) {
-    const Buffer& buffer = program_.buffers[i];
-    Address address = 0;
-    switch (buffer.kind) {
-      case BufferKind::argument:
-        address = at(argument_memory_.address(), arguments_.offsets[argument++]);
-        break;
-      case BufferKind::result:
-        address = at(result_memory_.address(), results_.offsets[result++]);
-        break;
-      case BufferKind::constant:
-        address = at(constant_memory_.address(), constants_.offsets[constant++]);
-        break;
-      case BufferKind::state:
-        address = shared.state(buffer.name);
-        break;
-      case BufferKind::temporary:
-        if (plan_.buffers[i].offset >= 0) address = at(shared.arena, plan_.buffers[i].offset);
-        break;
+  struct Places {
+    const CudaProgram& program;
+    const SharedMemory& shared;
+
+    static Address at(Address base, std::int64_t offset) { return base + static_cast<Address>(offset); }
+    Address argument(std::size_t i) const {
+      return at(program.argument_memory_.address(), program.arguments_.offsets[i]);
     }
-    addresses.push_back(address);
-  }
-  return addresses;
+    Address result(std::size_t i) const {
+      return at(program.result_memory_.address(), program.results_.offsets[i]);
+    }
+    Address constant(std::size_t i) const {
+      return at(program.constant_memory_.address(), program.constants_.offsets[i]);
+    }
+    Address state(const std::string& name) const { return shared.state(name); }
+    Address temporary(std::int64_t offset) const { return at(shared.arena, offset); }
+  };
+  return places_of<Address>(program_, plan_, Places{*this, shared});
 }
 
 void CudaProgram::prepare(const SharedMemory& shared, const cuda::Stream& stream) {

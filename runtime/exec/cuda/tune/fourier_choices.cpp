@@ -9,7 +9,6 @@
 #include "ir/opcodes.h"
 #include "ir/passes/pass.h"
 #include "runtime/device/cuda/device.h"
-#include "runtime/exec/checks.h"
 #include "runtime/exec/cuda/libraries.h"
 
 namespace rewire::runtime {
@@ -28,14 +27,12 @@ bool may_transform(const ir::Function& function) {
 
 /// Of all functions, each once, in their order: as they are behind the passes before.
 std::vector<FourierRows> transforms_of(const ir::Module& module, const std::vector<std::string>& functions) {
-  const FunctionNames training = training_functions(module);
   std::vector<FourierRows> transforms;
   for (const ir::Function& function : module.functions) {
     if (std::ranges::find(functions, function.name) == functions.end() || !may_transform(function)) continue;
     ir::Module single = module;
     single.functions = {function};
     ir::PassContext context;
-    context.training = training.contains(function.name);
     context.fourier = [&](const FourierRows& rows) {
       if (std::ranges::find(transforms, rows) == transforms.end()) transforms.push_back(rows);
       return FourierWay::op;
