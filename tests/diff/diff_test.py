@@ -116,7 +116,19 @@ class Networks(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (
             2, f"rewire: {self.folder}/a.json: its format 2 is from another version of Rewire; this version reads format 1\n"))
 
+    def test_what_trains_is_read_of_an_older_version(self):
+        older = json.loads(json.dumps(self.data))
+        for stage in ("ir", "rewritten", "step"):
+            trains = [function["name"] for function in older[stage]["functions"] if function.pop("training")]
+            if trains:
+                older[stage]["attributes"]["training"] = "+".join(trains)
+        self.assertEqual(older["step"]["attributes"]["training"], "step")
+        self.assertTrue(diff(self.file(older, "a.json"), self.file(self.data))["same"])
+
     def test_each_planted_change_is_found_and_nothing_else(self):
+        def training(data):
+            data["step"]["functions"][0]["training"] = False
+
         def op(data):
             op = data["step"]["functions"][0]["ops"][100]
             op["text"] = op["text"].replace(" : ", " {planted = 1} : ", 1)
@@ -150,7 +162,7 @@ class Networks(unittest.TestCase):
         def result(data):
             data["rewritten"]["functions"][0]["return"] = "logits = %0"
 
-        for change, kind in ((op, "step"), (parameter, "ir"), (bytes_of_launch, "kernels"), (code, "kernels"), (assembly, "kernels"),
+        for change, kind in ((training, "step"), (op, "step"), (parameter, "ir"), (bytes_of_launch, "kernels"), (code, "kernels"), (assembly, "kernels"),
                              (formula, "joins"), (arena, "memory"), (machine, "about"), (chosen, "choices"), (result, "rewritten")):
             with self.subTest(change=change.__name__):
                 found = self.planted(change)
