@@ -26,7 +26,7 @@ from timm.data.auto_augment import rand_augment_transform
 from torchvision import transforms
 from torchvision.transforms import v2
 
-import run
+from contenders import BUILD, HERE, busy_cores, commit, cpu_name, say
 
 SEED = 22
 SIDE = 224
@@ -174,31 +174,31 @@ def markdown(result):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rewire", type=pathlib.Path, default=run.BUILD / "rewire")
-    parser.add_argument("--decoder", type=pathlib.Path, default=run.BUILD / "rewire_bench_jpeg")
+    parser.add_argument("--rewire", type=pathlib.Path, default=BUILD / "rewire")
+    parser.add_argument("--decoder", type=pathlib.Path, default=BUILD / "rewire_bench_jpeg")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=int, default=3, help="of each contender in each round")
     parser.add_argument("--images", type=int, default=400)
     parser.add_argument("--folder", type=pathlib.Path, help="where the images are kept; default: made anew")
-    parser.add_argument("--out", type=pathlib.Path, default=run.HERE / "results")
+    parser.add_argument("--out", type=pathlib.Path, default=HERE / "results")
     options = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or pathlib.Path(temporary)
-        run.say(f"making {options.images} images")
+        say(f"making {options.images} images")
         paths = make_images(folder, options.images)
         cases = contenders(options, folder, paths)
         rates = {case: {name: [] for name in row} for case, row in cases.items()}
         busy = []
         for number in range(options.rounds):
-            busy.append(run.busy_cores())
-            run.say(f"round {number + 1} of {options.rounds}, others keep {busy[-1]:.1f} cores busy")
+            busy.append(busy_cores())
+            say(f"round {number + 1} of {options.rounds}, others keep {busy[-1]:.1f} cores busy")
             for case, row in cases.items():
                 for name, contender in row.items():
                     rates[case][name].append(contender.rate(options.seconds))
         libraries = (f"torchvision {torchvision.__version__}, Pillow {PIL.__version__}, timm {timm.__version__}, "
                      f"PyTorch {torch.__version__} with one thread")
-        result = {"date": datetime.date.today().isoformat(), "commit": run.commit(), "cpu": run.cpu_name(), "rounds": options.rounds,
+        result = {"date": datetime.date.today().isoformat(), "commit": commit(), "cpu": cpu_name(), "rounds": options.rounds,
                   "seconds": options.seconds, "busy_cores": [round(cores, 2) for cores in busy], "images": len(paths),
                   "file_kb": statistics.mean(path.stat().st_size for path in paths) / 1000, "libraries": libraries,
                   "cases": {case: summary(rates[case], row["rewire"].parts) for case, row in cases.items()}}

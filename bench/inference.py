@@ -14,6 +14,7 @@ import os
 import pathlib
 import statistics
 
+import contenders
 import run
 
 ENGINES = ("eager", "compile", "onnxruntime", "openvino")
@@ -22,9 +23,9 @@ BUSY = 0.1  # cores: what is worth a line
 
 class Peer:
     def __init__(self, options, case, engine):
-        command = [options.python, str(run.HERE / "inference_peer.py"), "--engine", engine, "--model", json.dumps(case.shape),
+        command = [options.python, str(contenders.HERE / "inference_peer.py"), "--engine", engine, "--model", json.dumps(case.shape),
                    "--batch", str(case.batch), "--threads", str(options.threads)]
-        self.piped = run.Piped(options, command, dict(os.environ, OMP_NUM_THREADS=str(options.threads)))
+        self.piped = contenders.Piped(options, command, dict(os.environ, OMP_NUM_THREADS=str(options.threads)))
         self.version = self.piped.answer()["version"]
 
     def measure(self, steps):
@@ -36,7 +37,7 @@ class Peer:
 
 class Own:
     def __init__(self, options, case):
-        self.process, self.words = run.OwnProcess(options), [
+        self.process, self.words = contenders.OwnProcess(options), [
             case.model.partition("@")[0], "--plugin", "none", "--mode", "infer", "--batch", str(case.batch), "--threads",
             str(options.threads), *(word for text in case.settings for word in ("--set", text))]
 
@@ -53,20 +54,20 @@ def measure(options, case):
     rounds = {"rewire": []}
     try:
         for engine in options.engine:
-            run.say(f"{case}: warming up {engine}")
+            contenders.say(f"{case}: warming up {engine}")
             try:
                 peer = Peer(options, case, engine)
             except RuntimeError as error:
-                run.say(f"{engine} failed: {error}")
+                contenders.say(f"{engine} failed: {error}")
                 continue
             contenders[engine], rounds[engine], versions[engine] = peer, [], peer.version
         names = list(contenders)
         for number in range(options.rounds):
             first = number % len(names)
             for name in names[first:] + names[:first]:
-                busy = run.busy_cores()
+                busy = contenders.busy_cores()
                 if busy > BUSY:
-                    run.say(f"{case}: round {number + 1}, before {name}: others keep {busy:.1f} cores busy")
+                    contenders.say(f"{case}: round {number + 1}, before {name}: others keep {busy:.1f} cores busy")
                 rounds[name].append(contenders[name].measure(options.steps))
     finally:
         for contender in contenders.values():
@@ -76,7 +77,7 @@ def measure(options, case):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rewire", type=pathlib.Path, default=run.BUILD / "rewire")
+    parser.add_argument("--rewire", type=pathlib.Path, default=contenders.BUILD / "rewire")
     parser.add_argument("--python", required=True)
     parser.add_argument("--case", action="append", type=run.parse_case, metavar="MODEL[@IMAGE]:BATCH",
                         help="default: vit_s_cifar and vit_tiny_28, one image and 32")
@@ -86,12 +87,12 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     options.device, options.end, options.engine = "cpu", float("inf"), options.engine or ENGINES
-    print(f"{run.cpu_name()}, {options.threads} threads, f32, commit {run.commit()}; ms a pass, of {options.rounds} rounds of {options.steps}\n")
+    print(f"{contenders.cpu_name()}, {options.threads} threads, f32, commit {contenders.commit()}; ms a pass, of {options.rounds} rounds of {options.steps}\n")
     print(f"| model, batch | rewire | {' | '.join(options.engine)} | fastest peer / rewire |")
     print("|---|---|" + "---|" * (len(options.engine) + 1), flush=True)
     for model, batch in options.case or [("vit_s_cifar", 1), ("vit_s_cifar", 32), ("vit_tiny_28", 1), ("vit_tiny_28", 32)]:
         case = run.Case(options, model, batch)
-        if case.shape.get("family", "vit") in run.OWN_LOSS:
+        if case.shape.get("family", "vit") in contenders.OWN_LOSS:
             parser.error(f"--case {case}: the peers have forward passes of vit and resnetv2 alone")
         rounds, versions = measure(options, case)
         ms = {name: statistics.median(each["step_ms"] for each in answers) for name, answers in rounds.items()}

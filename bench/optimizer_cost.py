@@ -12,6 +12,7 @@ import argparse
 import pathlib
 import statistics
 
+import contenders
 import run
 
 
@@ -21,17 +22,17 @@ def own_ms(result):
 
 def measure(options, case):
     """ms of each, by name: medians of the rounds."""
-    own = {name: run.Rewire(options, case.model.partition("@")[0], case.batch, "plain", [*case.settings, *settings])
+    own = {name: contenders.Rewire(options, case.model.partition("@")[0], case.batch, "plain", [*case.settings, *settings])
            for name, settings in (("rewire adamw", []), (f"rewire {options.optimizer}", [f"optimizer.name={options.optimizer}"]))}
-    peers = {"pytorch adamw": run.PyTorch(options, case.shape, case.batch, "plain", "eager"),
-             f"pytorch {options.optimizer}": run.PyTorch(options, case.shape, case.batch, "plain", "eager")}
+    peers = {"pytorch adamw": contenders.PyTorch(options, case.shape, case.batch, "plain", "eager"),
+             f"pytorch {options.optimizer}": contenders.PyTorch(options, case.shape, case.batch, "plain", "eager")}
     peers[f"pytorch {options.optimizer}"].command += ["--optimizer", str(options.reference), "--warm-up", "11"]
     times = {name: [] for name in (*own, *peers)}
     try:
         for peer in peers.values():
             peer.start()
         for number in range(options.rounds):
-            run.say(f"{case}: round {number + 1} of {options.rounds}")
+            contenders.say(f"{case}: round {number + 1} of {options.rounds}")
             for name, one in own.items():
                 times[name].append(own_ms(one.bench(options.steps)))
             for name, one in peers.items():
@@ -44,7 +45,7 @@ def measure(options, case):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rewire", type=pathlib.Path, default=run.BUILD / "rewire")
+    parser.add_argument("--rewire", type=pathlib.Path, default=contenders.BUILD / "rewire")
     parser.add_argument("--python", required=True)
     parser.add_argument("--optimizer", default="soap")
     parser.add_argument("--reference", required=True, metavar="FILE:CLASS")
@@ -57,7 +58,7 @@ def main():
         parser.error(f"--steps {options.steps} is no multiple of 10: the peer's refresh would count for too much or too little")
     options.device, options.dtype, options.set, options.end = "cpu", "f32", [], float("inf")
 
-    print(f"{run.cpu_name()}, {options.threads} threads; ms a step, of {options.rounds} rounds of {options.steps}\n")
+    print(f"{contenders.cpu_name()}, {options.threads} threads; ms a step, of {options.rounds} rounds of {options.steps}\n")
     print(f"| model, batch | rewire adamw | {options.optimizer} | cost | pytorch adamw | {options.optimizer} | cost |")
     print("|---|---|---|---|---|---|---|", flush=True)
     for model, batch in options.case or [("mae_vit_tiny_28", 64)]:

@@ -18,6 +18,7 @@ import statistics
 import sys
 import time
 
+import contenders
 import run
 
 
@@ -84,12 +85,12 @@ def measure(options, dumps):
 
     for number in range(options.rounds):
         for case, dump in dumps.items():
-            run.say(f"round {number + 1} of {options.rounds}: {case}")
-            ceilings = json.loads(run.output_of([str(options.ceilings), str(options.threads)], options, given=dump))
+            contenders.say(f"round {number + 1} of {options.rounds}: {case}")
+            ceilings = json.loads(contenders.output_of([str(options.ceilings), str(options.threads)], options, given=dump))
             peak = max(peak, ceilings["peak_gflops"])
             named = {row["shape"]: row for row in ceilings["gemm"]["shapes"] if row["mflop"] >= options.least and shape_of(row["shape"])}
             words = [options.python, str(pathlib.Path(__file__)), "--peer"]
-            peers = json.loads(run.output_of(words, options, given=json.dumps([shape_of(name) for name in named]),
+            peers = json.loads(contenders.output_of(words, options, given=json.dumps([shape_of(name) for name in named]),
                                              environment=environment))
             for (name, row), others in zip(named.items(), peers):
                 for column, rate in enumerate((row["own_gflops"], row["library_gflops"], *others)):
@@ -101,8 +102,8 @@ def main():
     if sys.argv[1:] == ["--peer"]:
         return answer_as_peer()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rewire", type=pathlib.Path, default=run.BUILD / "rewire")
-    parser.add_argument("--ceilings", type=pathlib.Path, default=run.BUILD / "rewire_bench_ceilings")
+    parser.add_argument("--rewire", type=pathlib.Path, default=contenders.BUILD / "rewire")
+    parser.add_argument("--ceilings", type=pathlib.Path, default=contenders.BUILD / "rewire_bench_ceilings")
     parser.add_argument("--python", required=True)
     parser.add_argument("--case", action="append", type=run.parse_case, metavar="MODEL[@IMAGE]:BATCH",
                         help="default: vit_tiny_28:64, vit_s_cifar:32, mae_vit_tiny_28:64")
@@ -116,9 +117,9 @@ def main():
         case = run.Case(options, model, batch)
         words = [str(options.rewire), "dump", model.partition("@")[0], "--plugin", "none", "--set", f"train.batch={batch}", "--stage",
                  "step", "--log-level", "warning", *(word for text in case.settings for word in ("--set", text))]
-        dumps[str(case)] = run.output_of(words, options)
+        dumps[str(case)] = contenders.output_of(words, options)
     rates, peak = measure(options, dumps)
-    print(f"{run.cpu_name()}, {options.threads} threads, f32, commit {run.commit()}; the multiply-adds' peak is {peak:.1f} GFLOP/s\n")
+    print(f"{contenders.cpu_name()}, {options.threads} threads, f32, commit {contenders.commit()}; the multiply-adds' peak is {peak:.1f} GFLOP/s\n")
     print("| product | own | % of peak | oneDNN | MKL | OpenBLAS | BLIS | own / the best of these |\n|---|---|---|---|---|---|---|---|")
     for name, (own, *others) in rates.items():
         figures = " | ".join(f"{rate:.0f}" if rate else "" for rate in others)

@@ -12,6 +12,7 @@ import pathlib
 import statistics
 import types
 
+import contenders
 import run
 
 STRATEGIES = ("layerscale", "layerscale:kind=rezero", "layerscale:kind=skipinit", "denseformer",
@@ -22,7 +23,7 @@ STRATEGIES = ("layerscale", "layerscale:kind=rezero", "layerscale:kind=skipinit"
 
 def source_lines(spec):
     name = spec.partition(":")[0]
-    lines = (run.HERE.parent / "plugins" / name / f"{name}.cpp").read_text().splitlines()
+    lines = (contenders.HERE.parent / "plugins" / name / f"{name}.cpp").read_text().splitlines()
     return sum(bool(line.strip()) and not line.strip().startswith("//") for line in lines)
 
 
@@ -37,8 +38,8 @@ def cell(value, form):
 class Row:
     def __init__(self, case, spec, options):
         self.spec, self.options, self.joins = spec, options, 2 * case.shape["depth"]
-        self.plain, self.own = (run.Rewire(options, case.model, case.batch, name) for name in ("plain", spec))
-        self.peers = [run.PyTorch(options, case.shape, case.batch, spec, mode) for mode in options.mode]
+        self.plain, self.own = (contenders.Rewire(options, case.model, case.batch, name) for name in ("plain", spec))
+        self.peers = [contenders.PyTorch(options, case.shape, case.batch, spec, mode) for mode in options.mode]
 
     def measure(self):
         """Interleaved rounds; a peer that fails is left out of the table."""
@@ -71,7 +72,7 @@ class Row:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rewire", type=pathlib.Path, default=run.BUILD / "rewire")
+    parser.add_argument("--rewire", type=pathlib.Path, default=contenders.BUILD / "rewire")
     parser.add_argument("--python", help="one that has PyTorch; without it the peers are left out")
     parser.add_argument("--case", default="vit_tiny_28:64", metavar="MODEL:BATCH")
     parser.add_argument("--strategy", action="append", metavar="SPEC", help=f"default: {', '.join(STRATEGIES)}")
@@ -86,14 +87,14 @@ def main():
     model, batch = options.case.split(":")
     case = run.Case(options, model, int(batch))
 
-    lines = [f"{options.case}, f32, {options.threads} threads of {run.cpu_name()}, commit {run.commit()}, "
+    lines = [f"{options.case}, f32, {options.threads} threads of {contenders.cpu_name()}, commit {contenders.commit()}, "
              f"{options.rounds} rounds of {options.steps} steps; times in ms, ratios PyTorch / rewire", ""]
     head = ["strategy", "lines", "launches a join", "plain", "with it", "cost"]
     for mode in modes:
         head += [f"PyTorch {mode}", "ratio"]
     lines += ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for spec in options.strategy or STRATEGIES:
-        run.say(f"{spec}; others keep {run.busy_cores():.1f} cores busy")
+        contenders.say(f"{spec}; others keep {contenders.busy_cores():.1f} cores busy")
         row = Row(case, spec, options)
         row.measure()
         lines.append(str(row))

@@ -11,6 +11,7 @@ import argparse
 import pathlib
 import types
 
+import contenders
 import run
 
 
@@ -24,7 +25,7 @@ def key(residual, launch):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rewire", type=pathlib.Path, default=run.BUILD / "rewire")
+    parser.add_argument("--rewire", type=pathlib.Path, default=contenders.BUILD / "rewire")
     parser.add_argument("--case", default="vit_s_cifar:32", metavar="MODEL:BATCH")
     parser.add_argument("--residual", action="append", metavar="PLUGIN[:KEY=VALUE,…]", help="default: " + ", ".join(run.RESIDUALS[1:]))
     parser.add_argument("--rounds", type=int, default=3)
@@ -37,9 +38,9 @@ def main():
     network = types.SimpleNamespace(rewire=options.rewire, threads=options.threads, device="cpu", dtype="f32", set=[], end=float("inf"))
     best, steps = {}, {}
     for number in range(options.rounds):
-        run.say(f"round {number + 1} of {options.rounds}")
+        contenders.say(f"round {number + 1} of {options.rounds}")
         for residual in residuals:
-            contender = run.Rewire(network, model, batch, residual)
+            contender = contenders.Rewire(network, model, batch, residual)
             profile = contender.bench(options.steps, "--profile")["profile"]
             contender.close()
             for launch in profile:

@@ -27,7 +27,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "bench"))
-import run  # noqa: E402
+import step_tables  # noqa: E402
 
 MOST_BYTES = 15 << 20  # of results.tar.gz; what caches have beyond it stays behind
 PACKING_S = 8          # the limit's share for what is written after each step and at the end
@@ -397,7 +397,7 @@ class Call:
         for path in sorted(self.work.glob("1_step_*.json")):
             result = json.loads(path.read_text())
             row = {key: result[key] for key in ("step_ms", "resident_step_ms", "device_mb", "compile_s", "cache_hits", "unique_kernels")}
-            row["classes_ms"] = {name: round(ms, 3) for name, _, ms, *_ in run.by_class(result["profile"])}
+            row["classes_ms"] = {name: round(ms, 3) for name, _, ms, *_ in step_tables.by_class(result["profile"])}
             row["attention"] = [choice for choice in result.get("choices", []) if choice.get("key", "").startswith("attention")]
             found[path.stem] = {**row, **({"ceilings": result["ceilings"]} if "ceilings" in result else {})}
         for path in sorted(self.work.glob("bench_2/*.json")):

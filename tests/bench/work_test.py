@@ -1,4 +1,5 @@
 """What bench/run.py does on a GPU, in which order, and what it makes of contenders that fail: stubs stand in for all of them."""
+import argparse
 import json
 import os
 import pathlib
@@ -14,8 +15,8 @@ import bundle
 sys.path.insert(0, str(bundle.SOURCE / "bench"))
 sys.path.insert(0, str(bundle.SOURCE / "scripts/gpu"))
 import call  # noqa: E402
+import contenders  # noqa: E402
 import gpu_ceilings  # noqa: E402
-import run  # noqa: E402
 
 PRODUCTS = {"calls": 2, "batch": 1, "m": 64, "n": 32, "k": 16, "a_transposed": False, "b_transposed": True, "a_repeats": False,
             "b_repeats": False, "dtype": "bf16", "result": "f32", "tf32": False}
@@ -157,9 +158,9 @@ class Work(unittest.TestCase):
         self.assert_ended(log)
 
     def test_peer_that_dies_between_rounds(self):
-        options = run.argparse.Namespace(python=str(self.peer), threads=1, device="cuda", dtype="bf16", end=time.monotonic() + 60)
+        options = argparse.Namespace(python=str(self.peer), threads=1, device="cuda", dtype="bf16", end=time.monotonic() + 60)
         os.environ["LOG"] = str(self.place / "log")
-        peer = run.PyTorch(options, {}, 1, "plain", "max-autotune")
+        peer = contenders.PyTorch(options, {}, 1, "plain", "max-autotune")
         peer.attempt(peer.start)
         self.assertEqual(peer.attempt(peer.measure, 1)["step_ms"], 4)
         process = peer.piped.process
@@ -252,9 +253,9 @@ class Work(unittest.TestCase):
         self.assert_ended(log)
 
     def test_peer_that_does_not_answer(self):
-        options = run.argparse.Namespace(python=str(self.peer), threads=1, device="cuda", dtype="bf16", end=time.monotonic() + 2)
+        options = argparse.Namespace(python=str(self.peer), threads=1, device="cuda", dtype="bf16", end=time.monotonic() + 2)
         os.environ["LOG"] = str(self.place / "log")
-        peer = run.PyTorch(options, {}, 1, "plain", "compile")
+        peer = contenders.PyTorch(options, {}, 1, "plain", "compile")
         peer.attempt(peer.start)
         self.assertEqual(peer.about, {"torch": "stub", "imported_mb": 2.0})
         self.assertIsNone(peer.attempt(peer.measure, 1))
@@ -263,8 +264,8 @@ class Work(unittest.TestCase):
 
     def test_peer_that_compiles_for_too_long(self):
         silent = bundle.write_program(self.place / "silent", f"#!{sys.executable}\nimport time\ntime.sleep(600)\n")
-        options = run.argparse.Namespace(python=str(silent), threads=1, device="cuda", dtype="bf16", end=time.monotonic() + 4)
-        peer = run.PyTorch(options, {}, 1, "plain", "compile")
+        options = argparse.Namespace(python=str(silent), threads=1, device="cuda", dtype="bf16", end=time.monotonic() + 4)
+        peer = contenders.PyTorch(options, {}, 1, "plain", "compile")
         start = time.monotonic()
         peer.attempt(peer.start)
         self.assertEqual(peer.failed, "it was not ready after 2 s")
