@@ -1,6 +1,9 @@
 // The phases of a kernel's plan, each alone: the levels of a row kernel, and the schedules that facts allow.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
+#include <string>
 
 #include "codegen/cuda/blocks_schedules.h"
 #include "codegen/cuda/rows_levels.h"
