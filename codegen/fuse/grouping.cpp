@@ -92,11 +92,11 @@ Grouping::Joining Grouping::tried(int index, int candidate, bool has_others) con
   const Value value = op(index).results[0];
   if (has_others && function().type(value).elements() == 1 &&
       !nodes_[static_cast<std::size_t>(candidate)].group.all_axes().empty())
-    return {{}, "is one number for several kernels", true};
-  if (!runs_first(candidate, value)) return {{}, "is read by another kernel, which must run first", true};
+    return {{}, "is one number for several groups", true};
+  if (!runs_first(candidate, value)) return {{}, "is read by another group, which must run first", true};
   Joining joining = try_join(index, candidate);
   if (joining.placement && !reads_before_updates(*joining.placement, index, candidate))
-    return {{}, "reads a parameter that another kernel updates before"};
+    return {{}, "reads a parameter that another group updates before"};
   return joining;
 }
 

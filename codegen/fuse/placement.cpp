@@ -198,9 +198,9 @@ Grouping::Joining Grouping::try_join(int index, int node) const {
   const bool sums_columns =
       is_reduction(producer) && !reduces_last(function().type(producer.operands[0]).shape, shape);
   const bool small = is_small(home);  // axes are only ever added
-  if (sums_columns && !small) return {{}, "sums over other axes than the last, which only ends a kernel"};
+  if (sums_columns && !small) return {{}, "sums over other axes than the last, which only ends a group"};
   const auto too_many = [&](const Group& group) {
-    return Joining{{}, fmt::format("would exceed the kernel's limit of {} ops", max_ops(group))};
+    return Joining{{}, fmt::format("would exceed the group's limit of {} ops", max_ops(group))};
   };
   if (!sums_columns && home.ops.size() >= max_ops(home)) return too_many(home);
   const IndexMap* at = nullptr;
@@ -217,14 +217,14 @@ Grouping::Joining Grouping::try_join(int index, int node) const {
     at = &source.map;
   }
   if (outside && !covers(*at, shape, home.extents))
-    return {{}, "is read elsewhere too, and the kernel would not compute all of it"};
+    return {{}, "is read elsewhere too, and the group would not compute all of it"};
   Placement placement{home, {}, {}};
   Group& group = placement.group;
   group.ops.insert(std::lower_bound(group.ops.begin(), group.ops.end(), index), index);
   group.maps[value.id] = *at;
   if (outside) group.exported.insert(value.id);
   if (outside && !small && !is_reduction(producer) && turns_lanes(group, value))
-    return {{}, "is read elsewhere too, and the kernel would hold its other axes on chip to store it"};
+    return {{}, "is read elsewhere too, and the group would hold its other axes on chip to store it"};
   if (is_reduction(producer)) {
     group.reduce_maps[index] =
         reduction_operand_map(group, function().type(producer.operands[0]).shape, shape, *at);
@@ -235,9 +235,9 @@ Grouping::Joining Grouping::try_join(int index, int node) const {
   if (small && !is_small(group) && !sums_along_rows(group, function()))
     return {{}, "would make a small matrix too large"};
   const auto plan = plan_axes_of(group);
-  if (!plan) return {{}, "does not fit the kernel's axes"};
+  if (!plan) return {{}, "does not fit the group's axes"};
   if (!worth_joining(group, index, *plan)) return {{}, "would be computed many times over, or by one thread"};
-  if (!updates_in_place(group)) return {{}, "reads a state at other elements than the kernel updates"};
+  if (!updates_in_place(group)) return {{}, "reads a state at other elements than the group updates"};
   return {std::move(placement)};
 }
 

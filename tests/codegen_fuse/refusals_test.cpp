@@ -50,7 +50,7 @@ TEST_CASE("a sum over rows is complete only after the kernel") {
       %y = sub %x, %b : f32[40,32]
       return y = %y
     })");
-  CHECK(contains(text, "sums over other axes than the last, which only ends a kernel"));
+  CHECK(contains(text, "sums over other axes than the last, which only ends a group"));
 }
 
 TEST_CASE("a value that a call needs before the kernel runs stays outside") {
@@ -61,7 +61,7 @@ TEST_CASE("a value that a call needs before the kernel runs stays outside") {
       %y = add %x, %p : f32[16,16]
       return y = %y
     })");
-  CHECK(contains(text, "is read by another kernel, which must run first"));
+  CHECK(contains(text, "is read by another group, which must run first"));
 }
 
 TEST_CASE("an op more than the limit is refused with the limit") {
@@ -70,7 +70,7 @@ TEST_CASE("an op more than the limit is refused with the limit") {
   std::string body = "    func @main(%x0: f32[40,24]) -> (y: f32[40,24]) {\n";
   for (int i = 1; i <= 4; ++i) body += fmt::format("      %x{} = exp %x{} : f32[40,24]\n", i, i - 1);
   const std::string text = refusals(body + "      return y = %x4\n    }\n", options);
-  CHECK(contains(text, "would exceed the kernel's limit of 3 ops"));
+  CHECK(contains(text, "would exceed the group's limit of 3 ops"));
 }
 
 TEST_CASE("a table that is read at a computed index is in memory") {
@@ -117,7 +117,7 @@ TEST_CASE("a scalar that two kernels read has a kernel of its own") {
       %y = mul %v, %q : f32[32,16]
       return x = %x, y = %y
     })");
-  CHECK(contains(text, "is one number for several kernels"));
+  CHECK(contains(text, "is one number for several groups"));
 }
 
 TEST_CASE("the reason follows the op's name and place") {
