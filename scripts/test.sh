@@ -8,6 +8,8 @@
 #   scripts/test.sh asan               AddressSanitizer and UBSan: every test but those labelled `slow` or `program`, of
 #                                      `rewire plugin test` a slice of the strategies, and the libFuzzer targets,
 #                                      a slice of them FUZZ_SECONDS each (30), the others a second
+#   scripts/test.sh sanitized          one of four parts of asan and tsan: asan of ir, codegen and models; asan of runtime's
+#                                      first half; asan of its second, of the strategies and the fuzz targets; tsan
 #   scripts/test.sh asan-program       the tests labelled `program` there: the binary as a user meets it
 #   scripts/test.sh tsan               ThreadSanitizer: the tests labelled `threads`
 #   scripts/test.sh bare               the tests of ir, codegen and runtime, but those labelled `slow`, in a build without any
@@ -17,8 +19,8 @@
 #
 # REWIRE_WERROR=ON makes warnings errors in every set; asan and tsan have it so.
 # JOBS bounds the parallel compiles and tests (default: the machine's cores). REWIRE_REQUIRE_NVRTC=1 lets tests that need NVRTC fail
-# where it is missing; without it they are skipped. REWIRE_SLICE=K/4 takes that slice; without it the commit's hash says
-# which, and the day where there is no commit.
+# where it is missing; without it they are skipped. REWIRE_SLICE=K/4 takes that slice of the large sets and
+# REWIRE_PART=K/4 that part of `sanitized`; without them the commit's hash says which, and the day where there is no commit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -52,6 +54,18 @@ check() {  # check PRESET [CTest options…]
   return $status
 }
 
+# check_folders PRESET PATTERNS [CTest options…]: the tests of the folders of tests/ that match, as many folders at once as there are jobs.
+# A folder's tests alone know no target of another's.
+check_folders() {
+  local preset=$1 patterns=$2
+  shift 2
+  (cd "build/$preset/tests" && printf '%s\n' $patterns) | xargs -P "$jobs" -I{} \
+    ctest --test-dir "build/$preset/tests/{}" --timeout 1800 --output-on-failure "$@"
+}
+
+# The folders of tests/ in each part of `sanitized`. Each is a third of what asan takes; the fourth part is tsan.
+parts=('ir* codegen* models' 'runtime_[a-e]*' 'runtime_[f-z]* plugins fuzz')
+
 # The tests of bare whose program is release's to the byte, with | between them; but those that look for CUDA themselves.
 same_tests() {
   local program test
@@ -66,9 +80,9 @@ same_tests() {
 [ $# -gt 0 ] || set -- release
 for set in "$@"; do
   case "$set" in
-    release | full | bare | asan | asan-program | tsan) ;;
+    release | full | bare | asan | asan-program | tsan | sanitized) ;;
     *)
-      printf "test: unknown set of tests '%s'; it takes release, full, bare, asan, asan-program, tsan\n" "$set" >&2
+      printf "test: unknown set of tests '%s'; it takes release, full, bare, asan, asan-program, tsan, sanitized\n" "$set" >&2
       exit 2
       ;;
   esac
@@ -78,8 +92,23 @@ done
 mkdir -p build
 number=$(git rev-parse --short=7 HEAD 2>/dev/null) && number=0x$number || number=$(($(date +%s) / 86400))
 export REWIRE_SLICE=${REWIRE_SLICE:-$((number % 4))/4}
+part=${REWIRE_PART:-$((number / 4 % 4))/4}
+case "$part" in
+  [0-3]/4) ;;
+  *)
+    printf "test: REWIRE_PART is '%s'; it takes 0/4 to 3/4\n" "$part" >&2
+    exit 2
+    ;;
+esac
 passed=()
 for set in "$@"; do
+  folders=
+  if [ "$set" = sanitized ]; then
+    say "of the sanitizers, part $part (REWIRE_PART=$part repeats it)"
+    folders=${parts[${part%/4}]:-}
+    set=${folders:+asan}
+    set=${set:-tsan}
+  fi
   case "$set" in
     release)
       build release
@@ -107,14 +136,17 @@ for set in "$@"; do
         unset REWIRE_REQUIRE_NVRTC
         export REWIRE_CUDA_DRIVER=/nowhere REWIRE_NVRTC=/nowhere REWIRE_CUBLASLT=/nowhere REWIRE_CUFFT=/nowhere
         export REWIRE_CUDNN=/nowhere
-        # A folder's tests alone know no target of another's.
-        printf '%s\n' build/bare/tests/{ir,codegen,runtime}*/ | xargs -P "$jobs" -I{} \
-          ctest --test-dir {} --timeout 1800 --output-on-failure --label-exclude slow "${rest[@]}"
+        check_folders bare 'ir* codegen* runtime*' --label-exclude slow "${rest[@]}"
       )
       ;;
     asan)
-      build asan
-      check asan --label-exclude 'slow|program'
+      if [ -z "$folders" ]; then
+        build asan
+        check asan --label-exclude 'slow|program'
+      else
+        build asan $(cd tests && printf 'tests/%s/all ' $folders) $(case "$folders" in *plugins*) echo rewire rewire_plugins ;; esac)
+        check_folders asan "$folders" --no-tests=ignore --label-exclude 'slow|program'
+      fi
       ;;
     asan-program)
       build asan cli_test terminal_test rewire rewire_plugins
