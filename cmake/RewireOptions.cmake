@@ -54,22 +54,23 @@ elseif(REWIRE_SANITIZER STREQUAL "thread")
 elseif(REWIRE_SANITIZER)
   message(FATAL_ERROR "REWIRE_SANITIZER is '${REWIRE_SANITIZER}'; it takes address or thread")
 endif()
-if(REWIRE_FUZZERS)
-  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-    message(FATAL_ERROR "REWIRE_FUZZERS needs clang: configure with the preset asan")
-  endif()
-  # Comparisons are traced where what others wrote is read (rewire_reads_foreign_text): each is a call, which the evaluator
-  # would feel.
-  add_compile_options(-fsanitize=fuzzer-no-link -fno-sanitize-coverage=trace-cmp,indirect-calls)
+if(REWIRE_FUZZERS AND NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  message(FATAL_ERROR "REWIRE_FUZZERS needs clang: configure with the preset asan")
 endif()
 # rewire_computes(TARGET): the time of a step, of a compilation or of the evaluator is spent in it.
 function(rewire_computes target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O3>)
 endfunction()
-# rewire_reads_foreign_text(SOURCE…): sources that a fuzz target is after.
+# rewire_computes_nothing(TARGET): it reads what the user gives and writes what the user sees.
+function(rewire_computes_nothing target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+# rewire_reads_foreign_text(SOURCE…): sources that a fuzz target is after. Their blocks and comparisons are traced, which guides the
+# fuzzer; elsewhere that would only make the build longer and the evaluator slower.
 function(rewire_reads_foreign_text)
   if(REWIRE_FUZZERS)
-    set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -fsanitize-coverage=trace-cmp)
+    set_source_files_properties(${ARGN} PROPERTIES
+      COMPILE_OPTIONS "-fsanitize=fuzzer-no-link;-fno-sanitize-coverage=indirect-calls")
   endif()
 endfunction()
 # rewire_has_threads(): under ThreadSanitizer the code of this folder and of those below is instrumented, as all is that starts threads

@@ -14,6 +14,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/many_streams.h"
 #include "tests/support/random_tile.h"
+#include "tests/support/slice.h"
 #include "tests/support/tile_builder.h"
 #include "tests/support/tile_check.h"
 
@@ -117,9 +118,10 @@ std::vector<codegen::tile::Kernel> attention_kernels() {
 
 std::vector<ScheduledKernel> all_kernels() {
   std::vector<ScheduledKernel> kernels;
-  const std::uint64_t only = number_from("REWIRE_FUZZ_SEED", 0), first = only > 0 ? only : 1;
-  const std::uint64_t last = only > 0 ? only : number_from("REWIRE_FUZZ_COUNT", 24);
-  for (std::uint64_t seed = first; seed <= last; ++seed)
+  const std::uint64_t only = number_from("REWIRE_FUZZ_SEED", 0);
+  const auto [first, count] = only > 0 ? testing::Slice::Range{only, 1}
+                                       : testing::slice().part(1, number_from("REWIRE_FUZZ_COUNT", 24));
+  for (std::uint64_t seed = first; seed < first + count; ++seed)
     kernels.push_back(
         {test::random_kernel(seed), "random " + std::to_string(seed), 1e-5, seed, seed % 2 == 0 ? 80 : 90});
   kernels.push_back({odd_rows(), "odd rows", 2e-2, 1, 90});

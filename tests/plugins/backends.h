@@ -1,9 +1,12 @@
 // Engines for the goldens of tests/reference that apply each golden's own plugins.
 #pragma once
 
+#include <string>
+
 #include "runtime/plugin/plugin.h"
 #include "tests/parity/parity.h"
 #include "tests/support/catch.h"
+#include "tests/support/slice.h"
 
 namespace rewire::parity {
 
@@ -43,6 +46,12 @@ inline void check_both(const Golden& golden) {
   }
   INFO("compiled, in f32");
   check_golden(golden, compiled(golden), kSingle);
+}
+
+/// check_both of the goldens of a family of networks that the slice has, and always of "_decay", which each family has. What
+/// a strategy computes is checked with every option by its own test, on a ViT.
+inline void check_both_in_slice(const std::string& name) {
+  if (name.ends_with("_decay") || testing::slice().takes(name)) check_both(read_golden(name));
 }
 
 }  // namespace rewire::parity

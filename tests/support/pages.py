@@ -5,6 +5,7 @@ nothing was tested. 1: a test failed.
 """
 
 import json
+import os
 import pathlib
 import shutil
 import sys
@@ -93,6 +94,12 @@ kHeadingsScript = r"""
 return [...document.querySelectorAll('h1, h2, h3, h4, h5, h6')]
   .filter((h) => h.checkVisibility() && !h.closest('dialog')).map((h) => [Number(h.tagName[1]), h.textContent]);
 """
+
+
+def of_slice(views):
+    """The first of the views, and of the others those of the slice REWIRE_SLICE=K/N; all without it."""
+    index, count = (int(part) for part in os.environ.get("REWIRE_SLICE", "0/1").split("/"))
+    return [view for i, view in enumerate(views) if i == 0 or i % count == index]
 
 
 def wait_until_ready(browser):

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace rewire::testing {
 
@@ -20,6 +21,12 @@ struct Slice {
   }
   /// Returns true if the slice has the member of this number, for a set whose neighbours are alike.
   constexpr bool takes(std::uint64_t member) const { return member % count == index; }
+  /// The same for a set whose members have names.
+  constexpr bool takes(std::string_view name) const {
+    std::uint64_t hash = 0;
+    for (const char letter : name) hash = 31 * hash + static_cast<unsigned char>(letter);
+    return takes(hash);
+  }
 };
 
 /// Returns the slice from the environment; throws std::invalid_argument if that is no slice.
