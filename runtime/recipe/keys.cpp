@@ -25,9 +25,9 @@ constexpr Bounds kNotNegative{0};
 constexpr Bounds kAtLeastOne{1};
 constexpr Bounds kSeed{0, 9007199254740992};  // 2^53: the evaluator holds integers as doubles
 constexpr Bounds kPositive{.min = 0, .min_excluded = true};
-// What counts or lasts: its product with any other such number is far from overflow.
+// Bounds of counts and durations: the product of any two of them is far from overflow.
 constexpr Bounds kCount{1, 1e9};
-constexpr Bounds kBatch{1, 1e6};  // as the models have it
+constexpr Bounds kBatch{1, 1e6};  // the models' bound
 constexpr double kMostPictures = 64;
 
 const RecipeCondition kNoFile{[](const Recipe& r) { return !r.model.name.ends_with(".rir"); },
@@ -60,9 +60,9 @@ RecipeKey path_row(std::string_view section, std::string_view name, RecipeTarget
   return key;
 }
 
-/// Of a section whose key `chooser` selects one of `residents`: the parameters of all of them, each with an
-/// effect where one is selected that has it, and with the default and bounds that this one gives it. `only`:
-/// what all of them need.
+/// Adds the parameters of all `residents`, from which the key `chooser` of their section selects one. A
+/// parameter has an effect if the selected resident has it. It then takes that resident's default and
+/// bounds. `only`: a condition for all of them.
 template <class Row>
 void add_parameters(std::vector<RecipeKey>& keys, const RecipeKey& chooser, ir::Selection Recipe::* selection,
                     Recipe& recipe, std::span<const Row* const> residents, const RecipeCondition& only = {}) {
@@ -77,7 +77,7 @@ void add_parameters(std::vector<RecipeKey>& keys, const RecipeKey& chooser, ir::
       for (const Row* owner : residents) {
         if (ir::find_parameter(owner->schema, spec.name) != nullptr) owners.emplace_back(owner->name);
       }
-      // A name that nobody has is refused as such, later.
+      // A name that no resident has is reported later, as an unknown name.
       const auto has_it = [selection, owners, names = ir::row_names(residents), only](const Recipe& r) {
         if (only.holds != nullptr && !only.holds(r)) return false;
         const std::string& name = (r.*selection).name;
@@ -103,7 +103,7 @@ void add_parameters(std::vector<RecipeKey>& keys, const RecipeKey& chooser, ir::
   }
 }
 
-/// All that transforms can be told, with the defaults that the preset gives.
+/// Returns the parameters of all transforms, with the defaults that the preset gives.
 std::vector<ParameterSpec> transform_parameters(std::string_view preset) {
   const auto presets = transform_presets();
   const auto selected = std::ranges::find(presets, preset, &TransformPreset::name);
