@@ -73,7 +73,8 @@ struct Variant {
   runtime::Conditioning conditioning;
 };
 
-/// Returns the plugins of --plugin with paths shortened to names; without --plugin the names of the recipe's.
+/// Returns the plugins of --plugin, with paths shortened
+/// to names, or else the names of the recipe's plugins.
 std::string label_of(const runtime::NetworkRequest& request, const runtime::Network& network) {
   std::vector<std::string> names;
   for (const std::string& flag : request.plugins) {
@@ -116,7 +117,7 @@ std::vector<Variant> measure_all(const AnalyzeRequest& request) {
     if (other.plugins.empty()) user_error("--against '{}' names no plugin: write none for no plugin", set);
     asked.push_back(std::move(other));
   }
-  // Errors in any of them appear before anything is measured.
+  // Errors in any of the networks appear before anything is measured.
   for (const runtime::NetworkRequest& one : asked)
     runtime::rewritten_module(runtime::resolve_network(one), 1);
   std::vector<Variant> variants;
@@ -138,7 +139,7 @@ std::optional<Spread> spread_of(const std::vector<double>& numbers) {
   return spread;
 }
 
-/// The numbers of a row by column: those of one block, or of all blocks.
+/// The numbers of a table row by column, from one block or from all blocks.
 using Cells = std::vector<std::pair<std::string, std::vector<double>>>;
 
 void add(Cells& cells, const std::string& name, const std::optional<double>& number) {
@@ -198,7 +199,8 @@ std::string cell(double number) {
 
 enum class Share : std::uint8_t { one_block, mean, max };
 
-/// A block has several attention maps: one column shows their mean, one their largest.
+/// Adds a line to the table. A block has several attention
+/// maps: one column shows their mean, one their largest.
 void add_line(Table& table, std::string name, const std::string& label, const Cells& cells, Share row) {
   std::vector<std::string> line = {std::move(name), label};
   for (const auto& [column, numbers] : cells) {

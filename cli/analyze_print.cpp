@@ -48,7 +48,7 @@ std::string text_of(double number, int decimals) {
   return decimals == 0 ? fmt::format("{:.4g}", number) : fmt::format("{:.{}f}", number, decimals);
 }
 
-/// Values by place and quantity, in the network's order.
+/// The values of a run by place and quantity. Joins and blocks are in the network's order.
 class Numbers {
  public:
   explicit Numbers(const MeasuredRun& run) : run_(run) {
@@ -66,13 +66,13 @@ class Numbers {
     return found->second;
   }
   std::optional<double> find(const std::string& place, std::string_view quantity) const {
-    const std::size_t hash = place.find('#');  // marks a join whose name occurs before
+    const std::size_t hash = place.find('#');  // marks a join whose name occurred before
     std::string name = fmt::format("{}.{}", place.substr(0, hash), quantity);
     if (hash != std::string::npos) name += place.substr(hash);
     return find(name);
   }
 
-  /// Returns the values that belong to no join and no block: of weights, or reports by their full names.
+  /// Returns the values of no join and no block: those of weights, or reports with their full names.
   runtime::MetricValues others(bool reports) const {
     runtime::MetricValues found;
     for (const runtime::MetricValue& value : run_.values) {
@@ -85,7 +85,7 @@ class Numbers {
   std::vector<std::string> joins, blocks;
 
  private:
-  /// Numbers equal names as programs/diagnose.cpp does.
+  /// Appends #2, #3, … to names that occur again, as programs/diagnose.cpp does.
   static void number_equal(std::vector<std::string>& names) {
     std::map<std::string, int> seen;
     for (std::string& name : names) {
@@ -109,7 +109,7 @@ class Numbers {
   std::map<std::string, double, std::less<>> values_;
 };
 
-/// Returns the width of the features, by the program; 0 if it has none.
+/// Returns the width of the program's features, or 0 if it has none.
 std::int64_t width_of_features(const MeasuredRun& run) {
   const ir::Value features = run.network.result(kFeatures);
   return features ? run.network.type(features).shape.at(1) : 0;

@@ -27,7 +27,7 @@ namespace {
 
 constexpr const char* kDiagnose = "diagnose";
 
-/// Measures the checkpoints of one run. Programs that they share are compiled once.
+/// Measures the checkpoints of one run. Programs that several checkpoints share are compiled once.
 class RunMeter {
  public:
   explicit RunMeter(const AnalyzeRunRequest& request)

@@ -1,5 +1,5 @@
-// rewire bench: measures how fast a network trains or infers, and where the time goes. With --pipe one
-// process measures several networks in turn: it makes kernels, libraries and contexts once, and another
+// rewire bench: measures how fast a network trains or infers, and where the time goes. With --pipe, one
+// process measures several networks in turn. It makes kernels, libraries and contexts once, and another
 // program's steps can run between the measurements.
 #include <fmt/format.h>
 
@@ -36,7 +36,7 @@ namespace rewire::cli {
 namespace {
 
 constexpr std::int64_t kWarmUp = 2;
-constexpr std::int64_t kRefreshes = 3;  // timed ones
+constexpr std::int64_t kRefreshes = 3;  // the number of timed refreshes
 
 struct BenchRequest {
   runtime::NetworkRequest network;
@@ -91,7 +91,7 @@ struct BenchResult {
   bool tf32 = false;
   runtime::RoundTimes fed;
   std::optional<runtime::RoundTimes> resident;
-  std::optional<runtime::RoundTimes> refresh;  // the optimizer's, timed on its own
+  std::optional<runtime::RoundTimes> refresh;  // of the optimizer, timed on its own
   std::int64_t refresh_period = 0;
   std::int64_t peak_bytes = 0;
   runtime::EngineReport engine;
@@ -148,7 +148,7 @@ struct Prepared {
   int threads = 0;
   runtime::ChoiceRecord choices;
   std::unique_ptr<runtime::JitEngine> engine;
-  std::vector<TraceStage> stages;  // of the start-up
+  std::vector<TraceStage> stages;  // stages of the start-up
 };
 
 /// Times stages: each lasts from the previous stage(), or from the construction, to its own stage().
@@ -176,7 +176,7 @@ Prepared prepare(const BenchRequest& request) {
   runtime::Tuner tuner = runtime::make_tuner(name, choice_options(request.choices));
   runtime::make_choices(bench.module, program_names(bench.programs), tuner);
   stages.stage("choices");
-  runtime::cuda::forget_device_memory_peak();  // leave out the memory of candidates
+  runtime::cuda::forget_device_memory_peak();  // so that the peak leaves out the memory of candidates
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
   const auto threads = static_cast<int>(request.threads > 0 ? request.threads : network.recipe.train.threads);
   std::unique_ptr<runtime::JitEngine> engine = runtime::make_compiling_engine(
@@ -184,7 +184,7 @@ Prepared prepare(const BenchRequest& request) {
   runtime::start_state(*engine, bench.module, runtime::fresh_weights(bench.module, network.plugins, seed),
                        seed);
   stages.stage("engine and weights");
-  if (!request.trace.empty()) {  // else the first run compiles
+  if (!request.trace.empty()) {  // otherwise the first run compiles
     for (const runtime::TimedProgram& program : bench.programs) {
       engine->prepare(program.function);
       stages.stage("compile " + program.function);
@@ -194,7 +194,8 @@ Prepared prepare(const BenchRequest& request) {
           std::move(engine),  std::move(stages).done()};
 }
 
-/// With request.kernels the engine is destroyed: the ceilings are measured with its memory free.
+/// Measures the prepared network. With request.kernels, it destroys the engine before it measures the
+/// ceilings, so that the engine's memory is free.
 BenchResult measure(const BenchRequest& request, Prepared& prepared) {
   const Bench& bench = prepared.bench;
   const runtime::RecipeTrain& train = prepared.network.recipe.train;
@@ -387,7 +388,7 @@ std::string key_of(const BenchRequest& request) {
       .dump();
 }
 
-/// The networks of earlier lines.
+/// The networks of earlier lines, by key_of().
 using PreparedNetworks = std::map<std::string, Prepared>;
 
 nlohmann::ordered_json answer(const std::string& line, PreparedNetworks& prepared) {

@@ -50,7 +50,8 @@ const OptionInfo* find_option(const Declaration& declaration, std::string_view n
   return found == declaration.options.end() ? nullptr : &*found;
 }
 
-/// Returns the argument at this position; for later positions the last one, if it takes several values.
+/// Returns the argument at this position. For later positions,
+/// returns the last one if it takes several values.
 const OptionInfo* argument_at(const Declaration& declaration, std::size_t number) {
   const OptionInfo* last = nullptr;
   for (const OptionInfo& option : declaration.options) {
@@ -202,7 +203,7 @@ std::vector<std::string> split(std::string_view text, char separator) {
   }
 }
 
-/// Returns the plugin's parameters; only the host's filters if its library may not be run.
+/// Returns the plugin's parameters, or only the host's filters if its library must not be run.
 std::vector<ir::ParameterInfo> parameters_of(const std::string& plugin, const Given& given) {
   const auto info = runtime::inspect_agreed(plugin, given.of("--plugin-path"));
   return info ? info->parameters : runtime::Filters::infos();

@@ -11,15 +11,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostOffered = 2000;                      // candidates of a folder
-constexpr auto kPathPatience = std::chrono::milliseconds(500);  // for its entries: Tab must be quick
+constexpr std::size_t kMostOffered = 2000;                      // candidates offered from one folder
+constexpr auto kPathPatience = std::chrono::milliseconds(500);  // for reading one folder: Tab must be quick
 
 bool ends_as(const std::string& name, const std::vector<std::string>& endings) {
   return endings.empty() ||
          std::ranges::any_of(endings, [&](const std::string& ending) { return name.ends_with(ending); });
 }
 
-/// Returns the sorted entries of the folder that `word` names. What cannot be read is left out.
+/// Returns the sorted entries of the folder that `word` names. Entries that cannot be read are left out.
 std::vector<Candidate> entries(
     const std::string& word,
     const std::function<std::optional<Candidate>(const fs::path&, std::string)>& take) {

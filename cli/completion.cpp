@@ -1,12 +1,12 @@
-// rewire completion: prints the script that makes a shell ask `rewire __complete` at Tab, and answers as each
-// shell expects.
+// rewire completion: prints the script that makes a shell call `rewire __complete` at Tab, and answers such
+// calls in the form that each shell expects.
 //
 //   bash       gets a kind, then candidates; the arguments are the line to the cursor and COMP_WORDBREAKS
 //   zsh, fish  get candidates and escape them; the arguments are the words to the cursor
 //
-// A candidate is WORD TAB DOC. Its last character decides whether the script adds a blank. For bash it is
-// the text to insert: without the part of the word that bash keeps, and escaped for the open quote. Bash
-// itself escapes candidates of the kind `files`; `default` leaves everything to bash.
+// A candidate is WORD TAB DOC. Its last character decides whether the script adds a blank. For bash, WORD is
+// the text to insert: without the part of the word that bash keeps, and escaped for the open quote. For
+// candidates of the kind `files`, bash itself escapes the text. `default` leaves everything to bash.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -93,7 +93,7 @@ void answer_completion(const std::vector<Command>& commands, const std::vector<s
     std::erase_if(candidates, [](const Candidate& candidate) { return !can_be_told(candidate.word); });
     if (is_line) return print_for_bash(line, candidates);
     for (const Candidate& candidate : candidates) print_candidate(candidate.word, candidate);
-  } catch (const std::exception&) {  // a message would disturb the line at Tab
+  } catch (const std::exception&) {  // a message would disturb the command line at Tab
   }
 }
 

@@ -53,7 +53,7 @@ double processor_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// Batches that threads prepare ahead, as for training.
+/// The batches that the loader's threads prepared ahead, as in training.
 struct Loaded {
   std::int64_t batches = 0, images = 0;
   double seconds = 0, processor = 0;
@@ -81,14 +81,14 @@ const runtime::TransformChain& transforms_of(const runtime::DataFeed& data) {
   return dynamic_cast<const runtime::ImagePipeline&>(data.pipeline()).transforms();
 }
 
-/// Images read and transformed on this thread alone, and the time of each part.
+/// The images read and transformed on this thread alone, and the time of each part.
 struct Alone {
   std::int64_t images = 0, batches = 0;
   double read = 0, transforms = 0, batch_transforms = 0;  // seconds
 };
 
-/// Takes images in the order of the first epoch, a few at a time, to read the clock rarely and keep pixels
-/// in the cache.
+/// Takes images in the order of the first epoch, a few at a time. So it reads the clock rarely, and the
+/// pixels stay in the cache.
 Alone time_alone(const runtime::DataFeed& data, bool training, const runtime::Recipe& recipe,
                  double seconds) {
   const bool skips = recipe.data.unreadable == "skip";

@@ -78,7 +78,7 @@ const char* name_of(runtime::Split split) {
   return split == runtime::Split::train ? "train" : "test";
 }
 
-/// "3", or "3 (dress)".
+/// Returns "3", or "3 (dress)" if the class has a name.
 std::string class_text(std::int64_t label, const std::vector<std::string>& names) {
   if (label < 0 || label >= std::ssize(names)) return std::to_string(label);
   return fmt::format("{} ({})", label, visible(names[static_cast<std::size_t>(label)]));
@@ -123,7 +123,7 @@ void print_equal(const runtime::EqualCount& equal) {
   if (equal.images > std::ssize(equal.first)) print_fact("", "…");
 }
 
-/// "2 test images equal a training image, 1 of them with another label".
+/// Returns, for example, "2 test images equal a training image, 1 of them with another label".
 std::string equal_text(const runtime::EqualCount& equal, std::string_view which, std::string_view other) {
   return fmt::format("{} equal{} {} image, {} of them with another label", counted(equal.images, which),
                      equal.images == 1 ? "s" : "", other, equal.other_label);
@@ -133,7 +133,7 @@ bool is_of_images(const runtime::SplitInfo& info) {
   return info.channels > 0;
 }
 
-/// "boxes f32[?,4]: 0 to 7, median 2; from 0 to 31.5".
+/// Returns, for example, "boxes f32[?,4]: 0 to 7, median 2; from 0 to 31.5".
 std::string field_text(const runtime::FieldFacts& facts) {
   constexpr std::string_view kKinds[] = {"numbers", "image", "category", "tokens", "boxes", "mask", "latent"};
   std::string text =

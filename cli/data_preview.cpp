@@ -45,7 +45,7 @@ void declare(DataPreviewRequest& request, Options& options) {
                   "draw the first batch as the network will see it");
 }
 
-/// Resolves the network without plugins: they do not change its inputs, and none is run.
+/// Resolves the network without plugins. They do not change its inputs, so none of them is run.
 runtime::Network network_without_plugins(const DataPreviewRequest& request) {
   runtime::NetworkRequest asked = request.network;
   asked.plugins = {"none"};

@@ -20,7 +20,7 @@
 namespace rewire::cli {
 namespace {
 
-/// One side, with what applies to it alone.
+/// One side of the comparison, with the options that apply to it alone.
 struct Side {
   std::string what;
   std::vector<std::string> settings, plugins;
@@ -78,7 +78,7 @@ runtime::NetworkRequest network_of(const DiffRequest& request, const Side& side)
   return network;
 }
 
-/// Returns the side as on the command line, without what both sides share.
+/// Returns the side as on the command line, without the options that both sides share.
 std::string name_of_side(const Side& side) {
   std::string name = side.what;
   for (const std::string& plugin : side.plugins) name += " --plugin " + plugin;

@@ -51,7 +51,7 @@ std::string ms_text(const Json& value) {
   return fmt::format("{:.3f} ms", value.get<double>());
 }
 
-/// Returns a value as text; null is a value that one side lacks.
+/// Returns a value as text. null is a value that one side lacks, and becomes "(none)".
 std::string value_text(const Json& value) {
   if (value.is_null()) return "(none)";
   if (value.is_string()) return value.get<std::string>();
@@ -59,7 +59,7 @@ std::string value_text(const Json& value) {
   return value.dump();
 }
 
-/// "12 MB -> 14 MB (+16.7 %)", "12 MB" if both are the same.
+/// Returns "12 MB -> 14 MB (+16.7 %)", or "12 MB" if both are the same.
 template <class Text>
 std::string change_text(const Json& a, const Json& b, const Text& text) {
   if (a == b) return text(a);
@@ -200,7 +200,7 @@ void print_network_summary(const Json& diff) {
                                           : fmt::format("{} differ", choices.size()));
 }
 
-/// Launches that changed in the same way, in one block or several.
+/// Launches that changed in the same way, in one or several blocks.
 struct LaunchGroup {
   const Json* row = nullptr;
   std::size_t count = 0;
@@ -252,7 +252,8 @@ void print_launches(const Json& kernels, const Limits& limits) {
   print_left_out(groups.size() - std::min(groups.size(), limits.rows), "of them");
 }
 
-/// Launches with the same code have the same time. Those that differ only in their blocks share a line.
+/// Prints the kernels whose time differs. Launches with the same code have the same time. Launches that
+/// differ only in their blocks share a line.
 void print_kernel_times(const Json& times, const Limits& limits) {
   std::vector<std::pair<std::string, std::size_t>> lines;
   std::map<std::string, std::size_t> numbers;
@@ -271,7 +272,8 @@ void print_kernel_times(const Json& times, const Limits& limits) {
   print_left_out(lines.size() - std::min(lines.size(), limits.rows), "of them");
 }
 
-/// Prints the first stage that differs, which shows the change; with `full` also later ones, its effects.
+/// Prints the first stage that differs, which shows the change. With --full, also prints the later stages,
+/// which show the effects of the change.
 void print_stages(const Json& stages, bool full) {
   const Limits limits = full ? kNoLimits : Limits();
   for (const auto& [name, stage] : stages.items()) {

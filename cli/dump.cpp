@@ -37,7 +37,8 @@
 namespace rewire::cli {
 namespace {
 
-/// Kernels are cut for this number: one that no GPU has would take more memory than any machine has.
+/// The largest number of multiprocessors to compile for. Kernels are cut for the number, and one that no GPU
+/// has would take more memory than any machine has.
 constexpr std::int64_t kMostMultiprocessors = 1024;
 
 struct DumpRequest {
@@ -133,13 +134,13 @@ codegen::cuda::DeviceTarget gpu(const DumpRequest& request) {
   return target;
 }
 
-/// The compiled step; with --device cuda also its engine.
+/// The compiled step. With --device cuda it also has its engine.
 struct Step {
   codegen::Compiled compiled;
   std::unique_ptr<runtime::JitEngine> engine = nullptr;
 };
 
-/// Compiles for the CPU or a GPU, which need not be present, by --choices and else by the cost model.
+/// Compiles for the CPU, or for a GPU that need not be present. Uses --choices, and else the cost model.
 codegen::Compiled compile_by_model(const DumpRequest& request, const ir::Module& module,
                                    ir::PassContext& context) {
   const runtime::ChoiceOptions choices = choices_of(request);
@@ -148,7 +149,7 @@ codegen::Compiled compile_by_model(const DumpRequest& request, const ir::Module&
   return runtime::lower_step(module, target, choices, context);
 }
 
-/// Compiles as the device's engine does, with its libraries.
+/// Compiles as the device's engine does, including its libraries.
 Step compile_on_device(const DumpRequest& request, ir::Module module, ir::PassContext& context) {
   const std::string engine = engine_of(request.engine), program = module.functions.front().name;
   runtime::Tuner tuner = runtime::make_tuner(engine, choices_of(request));
@@ -158,7 +159,7 @@ Step compile_on_device(const DumpRequest& request, ir::Module module, ir::PassCo
   return step;
 }
 
-/// Makes the step of a `forward` as it is computed.
+/// Builds the step program of `forward` and compiles it.
 Step make_step(const DumpRequest& request, const runtime::Network& network, ir::Module forward) {
   ir::Module module = runtime::step_module(network, std::move(forward));
   ir::PassContext context;
@@ -202,7 +203,7 @@ std::string kernel_text(const codegen::KernelLaunch& launch, const DumpRequest& 
   return request.stage == "llvm" ? codegen::emit_llvm(launch.kernel) : codegen::emit_assembly(launch.kernel);
 }
 
-/// Returns the member of the launch that --kernel names.
+/// Returns the index of the launch's member that --kernel names.
 std::optional<std::size_t> named_member(const codegen::KernelLaunch& launch, const DumpRequest& request) {
   for (std::size_t member = 0; member < launch.members(); ++member) {
     if (launch.member_name(member) == request.kernel) return member;
@@ -258,7 +259,8 @@ void print_groups(const codegen::Program& program, const DumpRequest& request) {
   }
 }
 
-/// Names the code that multiplies matrices on a CPU. It is no kernel of a program: all products share it.
+/// The name of the code that multiplies matrices on a CPU.
+/// It is no kernel of a program: all products share it.
 constexpr std::string_view kProduct = "product";
 
 struct KernelCode {
@@ -294,7 +296,7 @@ void print_kernels(const Step& step, const DumpRequest& request) {
     if (request.kernel.empty() ? !seen.insert(key).second : !named_member(*launch, request)) continue;
     codes.push_back({launch->kernel.name, kernel_text(*launch, request, step, overrides) + "\n"});
     if (request.json) continue;
-    print_codes(codes, request);  // as soon as it is ready
+    print_codes(codes, request);  // prints each kernel as soon as it is ready
     codes.clear();
   }
   if (request.json) print_codes(codes, request);

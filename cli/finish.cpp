@@ -1,4 +1,4 @@
-// Handles a process that ends too early. This code uses no allocation, no stdio and no locks.
+// Handles a process that ends too early. This code allocates nothing and uses no stdio and no locks.
 #include "cli/finish.h"
 
 #include <signal.h>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::array kCrashes = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
-/// The process whose main() is running; 0: none. A child forked from it is not guarded.
+/// The process whose main() is running, or 0. A child that is forked from it is not guarded.
 std::atomic<pid_t> guarded{0};
 std::array<struct sigaction, kCrashes.size()> before{};
 
@@ -34,7 +34,7 @@ bool at_work() {
   __builtin_unreachable();
 }
 
-/// Writes all words at once, so that they stay one line.
+/// Writes all words with one write(), so that they stay one line.
 void say(std::initializer_list<const char*> words) {
   std::array<char, 512> line{};
   for (const char* word : words) std::strncat(line.data(), word, line.size() - std::strlen(line.data()) - 1);
@@ -83,10 +83,10 @@ void on_crash(int signal) {
   ::raise(signal);
 }
 
-/// Ends the process before plugins' destructors run after main(): they could change the outcome of the
-/// command. It is registered last and so called first.
+/// Ends the process before the destructors of plugins run after main(), because they could change the
+/// outcome of the command. It is registered last and therefore called first.
 void end_before_plugins(int code, void*) {
-#ifndef REWIRE_SANITIZED  // the sanitizer reports later
+#ifndef REWIRE_SANITIZED  // the sanitizer reports after this
   if (!runtime::PluginAtWork::any()) return;
   std::fflush(nullptr);
   end(code);

@@ -15,7 +15,7 @@ std::size_t columns(std::string_view text) {
   return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
-/// Returns "LEVEL" for "--log-level".
+/// Returns the name of an option's value: "LEVEL" for "--log-level".
 std::string upper(std::string_view word) {
   std::string name;
   word.remove_prefix(word.rfind('-') + 1);
@@ -78,7 +78,7 @@ std::string rows_of(const Declaration& declaration, bool arguments) {
   return text;
 }
 
-/// Breaks a command line into lines of 80 columns, as a shell reads it.
+/// Breaks a command line into lines of 80 columns, with the backslashes that a shell needs.
 std::string example_line(const std::string& line) {
   std::string text = wrapped(line, kPageWidth - 2, 6);
   for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 3) text.insert(at, " \\");

@@ -19,7 +19,7 @@ std::string escaped_json(std::string_view text) {
       escaped += character.bytes;
     } else if (code < 0x10000) {
       write(code);
-    } else {  // a surrogate pair of UTF-16
+    } else {  // writes a surrogate pair of UTF-16
       write(0xd800 + ((code - 0x10000) >> 10));
       write(0xdc00 + ((code - 0x10000) & 0x3ff));
     }

@@ -10,7 +10,7 @@ namespace {
 
 using TerminalSink = spdlog::sinks::ansicolor_stderr_sink_mt;
 
-/// Clears the moving progress line before it writes.
+/// Clears the moving progress line before it writes a message.
 class LineSink final : public TerminalSink {
  public:
   void log(const spdlog::details::log_msg& message) override {

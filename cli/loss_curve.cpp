@@ -10,7 +10,7 @@
 namespace rewire::cli {
 namespace {
 
-constexpr std::size_t kBins = 128;  // at most; then pairs are merged
+constexpr std::size_t kBins = 128;  // at most; if there are more, pairs are merged
 constexpr std::array<std::string_view, 8> kBlocks = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 constexpr std::array<std::string_view, 8> kAscii = {"_", ".", ",", "-", "~", "=", "+", "^"};
 

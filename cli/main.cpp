@@ -1,6 +1,6 @@
-// The program: takes arguments and returns an exit code. 0: done. 2: an error that the user can fix
-// (UserError, OutOfMemory). 1: the answer is no (RuntimeFailure), or a fault of Rewire (InternalError).
-// 128 + n: stopped by signal n with its work saved; for SIGPIPE: the reader of stdout has gone.
+// The program: takes arguments and returns an exit code. 0: success. 2: an error that the user can fix
+// (UserError, OutOfMemory). 1: a negative answer (RuntimeFailure), or a fault of Rewire (InternalError).
+// 128 + n: signal n stopped it, and its work is saved; for SIGPIPE, the reader of stdout is gone.
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -45,7 +45,7 @@ void complain(std::string_view message) {
   complain_lines(shortened(rewire::visible(message)));
 }
 
-/// Prints nothing if the reader has gone (`rewire dump … | head`), like other tools.
+/// Returns the exit code. Prints nothing if the reader is gone (`rewire dump … | head`), like other tools.
 int stdout_failure(int error) {
   if (error == EPIPE) return kStopped + SIGPIPE;
   complain(fmt::format("cannot write to stdout: {}", std::strerror(error)));
@@ -98,12 +98,12 @@ int main(int argc, char** argv) {
   rewire::cli::hold_standard_streams();
   const rewire::cli::FinishGuard guard;
   rewire::cli::share_one_heap_if_limited();
-  // A limit on file sizes or a reader that has gone makes the write fail.
+  // With these signals ignored, a limit on file sizes or a reader that is gone makes the write fail instead.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   try {
     return answer(argc, argv);
-  } catch (const std::bad_alloc&) {  // while it makes the message
+  } catch (const std::bad_alloc&) {  // making the message ran out of memory
     std::fputs("rewire: out of memory\n", stderr);
     return kBadRequest;
   }

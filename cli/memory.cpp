@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kLead = "out of memory: try ";
 
-/// Text that can be read without allocating.
+/// The last message, which can be read without allocating.
 std::array<char, 256> said_at_end = {"out of memory"};
 std::atomic_flag ended;
 

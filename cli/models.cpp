@@ -76,7 +76,7 @@ void print_table(const std::vector<ModelRow>& rows) {
 }
 
 void run(const ModelsRequest& request) {
-  std::vector<ModelRow> rows;  // all of them before the first is printed
+  std::vector<ModelRow> rows;  // complete before the first row is printed
   std::string refused;         // the first refusal: settings and plugins must fit one model, not all
   for (const models::Model* model : models::models()) {
     if (model->values.empty() && !model->family->variants.empty()) continue;

@@ -32,7 +32,7 @@ bool is_in_path(const std::string& program) {
   return false;
 }
 
-/// Returns a command for sh; "" if there is no pager.
+/// Returns a command for sh, or "" if there is no pager.
 std::string pager_command() {
   for (const char* name : {"REWIRE_PAGER", "PAGER"}) {
     if (const char* command = std::getenv(name)) return command;
@@ -56,7 +56,7 @@ class LentOutput {
     ::posix_spawnattr_init(&attributes);
     sigset_t defaults;
     sigemptyset(&defaults);
-    sigaddset(&defaults, SIGPIPE);  // which this process ignores
+    sigaddset(&defaults, SIGPIPE);  // because this process ignores it
     ::posix_spawnattr_setsigdefault(&attributes, &defaults);
     ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
     std::array<char*, 4> words = {const_cast<char*>("sh"), const_cast<char*>("-c"),
@@ -70,7 +70,7 @@ class LentOutput {
       ::dup2(pipe[1], STDOUT_FILENO);
       struct sigaction ignore{};
       ignore.sa_handler = SIG_IGN;
-      ::sigaction(SIGINT, &ignore, &interrupt_);  // Ctrl-C is for the pager while it runs
+      ::sigaction(SIGINT, &ignore, &interrupt_);  // while the pager runs, Ctrl-C is for the pager
     }
     ::close(pipe[1]);
   }

@@ -33,7 +33,7 @@ std::size_t word_count(const std::string& name) {
   return 1 + static_cast<std::size_t>(std::ranges::count(name, ' '));
 }
 
-/// `plugin` and `plugins` are one word.
+/// Treats `plugin` and `plugins` as the same word.
 std::string_view canonical(std::string_view word) {
   return word == "plugin" ? "plugins" : word;
 }
@@ -45,8 +45,8 @@ bool stands_at_front(const std::string& name, const std::vector<std::string>& ar
   return space == std::string::npos || (arguments.size() > 1 && arguments[1] == name.substr(space + 1));
 }
 
-/// Refuses an unknown second word (`rewire plugin nwe`): a command of a family takes no argument. Refuses a
-/// missing one too (`rewire data`), if the first word is no command.
+/// Refuses an unknown second word (`rewire plugin nwe`), because a command of a family takes no argument.
+/// Also refuses a missing second word (`rewire data`), if the first word alone is no command.
 void refuse_unknown_second_word(const std::vector<Command>& commands,
                                 const std::vector<std::string>& arguments, bool is_command) {
   std::vector<std::string> names, seconds;
@@ -63,8 +63,8 @@ void refuse_unknown_second_word(const std::vector<Command>& commands,
              did_you_mean(arguments[1], seconds), fmt::join(names, ", "));
 }
 
-/// Returns a hint for an unknown option: " (did you mean --set optimizer.lr=0.1?)" for --lr=0.1; "" if no
-/// key has this name.
+/// Returns a hint for an unknown option: for --lr=0.1, " (did you mean --set optimizer.lr=0.1?)". Returns ""
+/// if no key has this name.
 std::string settings_meant(std::string_view option) {
   constexpr std::size_t kMostNamed = 3;
   const std::size_t equals = std::min(option.find('='), option.size());
@@ -252,7 +252,7 @@ class Parser {
     } catch (const CLI::CallForHelp&) {
       return false;
     } catch (const CLI::ParseError& error) {
-      refuse_leftovers();  // an unknown option often explains a missing one
+      refuse_leftovers();  // an unknown option often explains why another is missing
       user_error("{}: {}; see rewire {} --help", command_.name, error.what(), command_.name);
     }
     refuse_leftovers();

@@ -24,7 +24,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kMostSets = 1000;  // each is held in memory
+constexpr std::int64_t kMostSets = 1000;  // each set is held in memory
 
 struct ProbeRequest {
   FeatureRequest features{.kind = "class"};

@@ -90,7 +90,7 @@ void check_different(const std::vector<std::pair<std::string, std::string>>& out
 
 namespace {
 
-/// Returns whether the file exists and is inside the folder: files of a run are not overwritten.
+/// Returns whether the file exists and is inside the folder. Files inside a run must not be overwritten.
 bool is_inside(const std::string& file, const std::string& folder) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored) || !std::filesystem::exists(file, ignored))
@@ -100,7 +100,7 @@ bool is_inside(const std::string& file, const std::string& folder) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
-/// Returns the run folder that the path is or is inside; "" if there is none.
+/// Returns the run folder that the path is, or that contains it. Returns "" if there is none.
 std::string run_around(const std::string& path) {
   std::error_code ignored;
   for (std::filesystem::path folder = std::filesystem::weakly_canonical(path, ignored);

@@ -16,7 +16,7 @@ namespace rewire::cli {
 namespace {
 
 constexpr std::string_view kStep = "  step ";
-constexpr double kInterval = 0.2;  // seconds between two states of the moving line
+constexpr double kInterval = 0.2;  // seconds between two updates of the moving line
 
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -27,7 +27,7 @@ std::size_t terminal_width() {
   return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-/// Returns the first characters, each one column wide.
+/// Returns the first `columns` characters. Each is one column wide.
 std::string cut_columns(const std::string& text, std::size_t columns) {
   std::string_view rest = text;
   for (; columns > 0 && !rest.empty(); --columns) rest.remove_prefix(first_character(rest).bytes.size());
@@ -48,7 +48,7 @@ std::string left(const runtime::TrainView& view) {
   return fmt::format("  {} left", clock_text(view.seconds_left));
 }
 
-/// Returns the peak memory: of the device if it has its own, else of the process.
+/// Returns the peak memory of the device if it has its own, else of the process.
 std::int64_t peak_memory() {
   const std::int64_t device = runtime::cuda::device_memory_peak();
   return device > 0 ? device : runtime::peak_memory_bytes();

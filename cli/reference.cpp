@@ -25,7 +25,7 @@
 namespace rewire::cli {
 namespace {
 
-/// Returns `text` for a cell or paragraph. Of Markdown, only `code` remains.
+/// Escapes `text` for a cell or paragraph. The only Markdown that remains is `code`.
 std::string escaped(std::string_view text) {
   std::string result;
   bool in_code = false;
@@ -64,7 +64,7 @@ std::string shown_default(const std::string& value) {
   return value.empty() ? "" : code(value);
 }
 
-/// Returns a table of parameters, or a line that says there are none.
+/// Returns a table of parameters, or a line that says that there are none.
 std::string parameter_table(const std::vector<ir::ParameterInfo>& parameters) {
   if (parameters.empty()) return "\nIt has no keys.\n";
   std::string text = "\n" + table({"key", "type", "default", "takes", "meaning"});
@@ -172,7 +172,7 @@ std::string plugins_page(const std::vector<std::string>& plugin_path) {
       page("Plugins",
            "The residual strategies that come with Rewire. `--plugin NAME:key=value,...` applies one. "
            "Equations and sources:\n[../guide/strategies.md](../guide/strategies.md).");
-  // Not those that a user has installed elsewhere.
+  // Leaves out plugins that a user installed elsewhere.
   std::vector<std::string> folders = plugin_path;
   folders.push_back(runtime::plugin_search_path({}).back());
   for (const runtime::PluginInfo& plugin : runtime::list_plugins(plugin_path)) {

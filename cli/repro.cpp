@@ -117,7 +117,7 @@ void run_again(const ReproRequest& request) {
 
 // ---- inputs of a program
 
-/// Returns the initial weights of the network and its plugins, as far as the program has them.
+/// Returns those initial weights of the network and its plugins that the program has.
 runtime::TensorMap fresh_weights_of(const runtime::Network& network, const ir::Module& program) {
   const ir::Module module = runtime::training_module(network, network.recipe.train.batch);
   runtime::TensorMap weights =
@@ -126,7 +126,7 @@ runtime::TensorMap fresh_weights_of(const runtime::Network& network, const ir::M
   return weights;
 }
 
-/// Returns the first state of a run, from the weights of the file or initial ones.
+/// Returns the first state of a run. Its weights come from the file, or else are the initial ones.
 runtime::TensorMap state_of_step(const ReproRequest& request, const runtime::Network& network,
                                  const ir::Module& module) {
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
@@ -167,7 +167,7 @@ std::vector<runtime::ReproPlugin> plugins_of(const std::vector<runtime::PluginHa
   return list;
 }
 
-/// Removes the folders from a file's path: other people need not know them.
+/// Removes the folders from a file's path, because other people need not know them.
 std::string without_folders(const std::string& text, char previous = '\0') {
   const std::size_t begin = previous == '\0' ? 0 : std::min(text.find(previous) + 1, text.size());
   const std::size_t slash = text.rfind('/');
@@ -207,7 +207,8 @@ void write(const ReproRequest& request, runtime::ReproCase made,
   print("run it again: {}\n", command);
 }
 
-/// Returns the CUDA C++ of the kernel of this name; "" if the step has none when it is compiled for a GPU.
+/// Returns the CUDA C++ of the kernel with this name, or ""
+/// if the step has no such kernel when compiled for a GPU.
 std::string cuda_text(const ir::Module& module, const std::string& kernel) {
   const runtime::ChoiceOptions choices{{}, false};
   const codegen::cuda::DeviceTarget gpu = codegen::cuda::device_target(kGpuOfText);
@@ -252,7 +253,8 @@ std::vector<runtime::PluginSpec> wanted_plugins(const runtime::NetworkRequest& n
   return specs;
 }
 
-/// If plugins are refused, writes them and the network without them. Returns false if they are accepted.
+/// If plugins are refused, writes them and the network
+/// without them, and returns true. Otherwise returns false.
 bool write_refusal(const ReproRequest& request) {
   const std::vector<runtime::PluginSpec> specs = wanted_plugins(request.network);
   if (specs.empty()) return false;
@@ -309,7 +311,8 @@ bool write_non_finite(const ReproRequest& request, const runtime::Network& netwo
   return true;
 }
 
-/// Compares as verify does. Writes the first kernel that is wrong by itself, else the whole gradient program.
+/// Compares as verify does. Writes the first kernel that
+/// is wrong by itself, or else the whole gradient program.
 bool write_difference(const ReproRequest& request, const runtime::Network& network) {
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
   ir::Module module = runtime::training_module(network, kCheckedBatch);
@@ -348,7 +351,7 @@ void write_failure(const ReproRequest& request) {
     if (write_refusal(request)) return;
     throw;
   }
-  // A run has its own step, which depends on the length of its epochs.
+  // A run has a step of its own, which depends on the length of its epochs.
   if (!request.network.run.empty() && write_non_finite_of_run(request, *network)) return;
   const ir::Module module =
       runtime::step_module(*network, runtime::training_module(*network, network->recipe.train.batch));

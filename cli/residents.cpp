@@ -1,5 +1,5 @@
-// rewire sources, transforms, objectives, optimizers, schedules: lists each family. `info` of these and of
-// models prints the keys of one resident.
+// rewire sources, transforms, objectives, optimizers, schedules: each lists its family. `info` of these
+// commands, and of `models`, prints the keys of one member.
 #include <fmt/format.h>
 
 #include "cli/commands.h"
@@ -17,7 +17,8 @@
 namespace rewire::cli {
 namespace {
 
-/// The lists that recipes choose from: the command, the section of their keys, and the key that selects one.
+/// The lists that recipes choose from. Each has its command,
+/// the section of its keys, and the key that selects.
 struct Models {
   static constexpr std::string_view kCommand = "models", kSection = "model";
   static auto rows() { return models::models(); }

@@ -85,7 +85,7 @@ std::optional<double> guidance_of(const SampleCommandRequest& request) {
   return value;
 }
 
-/// Returns the class of all images; -1 if they take the classes in turn.
+/// Returns the class of all images, or -1 if the images take the classes in turn.
 std::int64_t class_of(const SampleCommandRequest& request, std::int64_t classes) {
   if (request.classes == "all") return -1;
   std::int64_t value = -1;
@@ -105,7 +105,8 @@ void check_counts(const SampleCommandRequest& request) {
     user_error("sample: --steps {} is more than {}", request.steps, kMostSampleSteps);
 }
 
-/// Returns one column per class if the classes are shown in turn and fit, else about as many columns as rows.
+/// Returns the columns of the picture: one per class if
+/// classes are in turn and fit, else about the number of rows.
 std::int64_t columns_of(const runtime::SampleRequest& samples) {
   const auto side = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(samples.images))));
   const bool by_class =

@@ -14,9 +14,9 @@ namespace rewire::cli {
 namespace {
 
 volatile std::sig_atomic_t received = 0, asked_for = 0;
-const char* first_line = nullptr;  // set before the handler is
+const char* first_line = nullptr;  // set before the handler is installed
 
-/// Safe in a signal handler.
+/// Writes the message. It is safe in a signal handler.
 void say_stopped(int signal) {
   const std::array<char, 2> digits = {static_cast<char>('0' + signal / 10),
                                       static_cast<char>('0' + signal % 10)};
@@ -53,14 +53,15 @@ void listen_for_stop(const char* line) {
   first_line = line;
   struct sigaction action{};
   action.sa_handler = note;
-  // The handler uses another stack, which FinishGuard has made. While oneDNN's sgemm runs, the stack pointer
-  // may be in heap memory (oneDNN issue 4845), and the handler's frame would overwrite what comes before it.
+  // The handler runs on another stack, which FinishGuard made. While oneDNN's
+  // sgemm runs, the stack pointer may point into heap memory (oneDNN issue
+  // 4845). A handler's frame there would overwrite the memory before it.
   action.sa_flags = SA_RESTART | SA_NODEFER | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction inherited{};
     sigaction(signal, nullptr, &inherited);
-    // nohup ignores signals, as does a shell without job control for background processes.
+    // nohup ignores signals, and so does a shell without job control for its background processes.
     if (inherited.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
   }
 }

@@ -33,7 +33,8 @@ void hold_standard_streams() {
   constexpr std::array<int, 3> kAccess = {O_RDONLY, O_RDONLY, O_WRONLY};
   for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
     if (::fcntl(stream, F_GETFD) >= 0 || errno != EBADF) continue;
-    // open() returns the lowest free number, which is this one. Else a later file would become the stream.
+    // open() returns the lowest free number, which is this
+    // one. Otherwise, a later file would become the stream.
     if (::open("/dev/null", kAccess[static_cast<std::size_t>(stream)]) != stream) ::_exit(2);
   }
 }

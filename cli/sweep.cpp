@@ -47,7 +47,7 @@ void declare(SweepRequest& request, Options& options) {
                   "use another folder and print the table as an object");
 }
 
-/// Returns words for a command line: the option before each value.
+/// Returns words for a command line, with the option before each value.
 std::vector<std::string> repeated(const std::string& option, const std::vector<std::string>& values) {
   std::vector<std::string> words;
   for (const std::string& value : values) words.insert(words.end(), {option, value});
@@ -68,7 +68,7 @@ runtime::SweepJob make_job(const SweepRequest& request, const runtime::Sweep& sw
       user_error("{}: {}: {}", place, run.name, error.what());
     }
   };
-  runtime::NetworkRequest plain = asked;  // an error without plugins is not theirs
+  runtime::NetworkRequest plain = asked;  // an error that occurs without plugins is not caused by them
   plain.plugins = {"none"};
   resolved(plain, sweep.recipe.place);
   runtime::SweepJob job;
@@ -90,7 +90,8 @@ runtime::SweepJob make_job(const SweepRequest& request, const runtime::Sweep& sw
   return job;
 }
 
-/// Prints the messages and results of the runs. On a terminal their steps move one line, as in training.
+/// Prints the messages and results of the runs. On a
+/// terminal, a moving line shows their steps, as in training.
 class Report final : public runtime::SweepObserver {
  public:
   explicit Report(bool plain) : line_(!logs_info(), plain) {}
@@ -167,7 +168,7 @@ void print_object(const std::string& folder, const runtime::SweepResult& result)
               {"mixed_data", result.mixed_data}});
 }
 
-/// Throws RuntimeFailure, which names the number of failed runs, and the first of them with its error.
+/// Throws RuntimeFailure, which has the number of failed runs, and the name and error of the first one.
 [[noreturn]] void complain_of_failures(const std::vector<runtime::SweepJob>& jobs,
                                        const runtime::SweepResult& result, const std::string& folder) {
   std::vector<std::string> failed;

@@ -31,7 +31,7 @@ std::vector<std::string> join_names(const ir::Function& forward) {
   return names;
 }
 
-/// Adds the joins of the flag to `files`, with the file that it gives, or "".
+/// Adds the joins that the flag matches to `files`, each with the file that the flag gives, or "".
 void take(const std::string& flag, const std::vector<std::string>& joins,
           std::map<std::string, std::string>& files) {
   const std::size_t equals = flag.find('=');

@@ -69,7 +69,7 @@ std::string filters() {
   return text;
 }
 
-/// Returns the folders, or the error if the environment gives none.
+/// Returns the plugin folders, or the error if the environment gives none.
 std::string plugin_path() {
   try {
     std::string text;

@@ -23,7 +23,7 @@
 namespace rewire::cli {
 namespace {
 
-constexpr double kExpectTolerance = 1e-4;  // relative L2: f32 in another order stays far below
+constexpr double kExpectTolerance = 1e-4;  // relative L2; f32 in another order stays far below
 
 struct TraceRequest {
   runtime::NetworkRequest network;
@@ -92,7 +92,7 @@ void check(const TraceRequest& request) {
   if (!request.output.empty()) check_output_folder(request.output);
 }
 
-/// The first batch of training, of `batch` images.
+/// Returns the first training batch, with `batch` images.
 runtime::TensorMap first_batch(const runtime::NetworkSource& source, runtime::Recipe recipe,
                                std::int64_t batch, const ir::Function& program) {
   if (runtime::takes_any_batch(source)) recipe.train.batch = batch;

@@ -15,7 +15,7 @@ Json name_of_track(const char* what, int thread, const std::string& name) {
   return {{"name", what}, {"ph", "M"}, {"pid", kProcess}, {"tid", thread}, {"args", {{"name", name}}}};
 }
 
-/// Makes a span that begins at `at`, and moves `at` to its end.
+/// Returns a span that begins at `at`, and moves `at` to its end.
 Json span_event(const std::string& name, const char* category, int thread, double& at, double seconds) {
   Json event = {{"name", name},         {"cat", category}, {"ph", "X"},    {"ts", at * 1e6},
                 {"dur", seconds * 1e6}, {"pid", kProcess}, {"tid", thread}};

@@ -76,7 +76,7 @@ void check(const TrainCommandRequest& request) {
   }
 }
 
-/// Returns a folder by model, plugins and seed: runs/fashion_vit-orthogonal-s0.
+/// Returns a folder named after model, plugins and seed: runs/fashion_vit-orthogonal-s0.
 std::string default_folder(const std::string& model, const runtime::Recipe& recipe) {
   std::string plugins;
   for (const runtime::PluginSpec& spec : recipe.plugins)
@@ -110,7 +110,7 @@ void print_text(const runtime::TrainResult& result) {
   print("{} steps in {}, {:.0f} samples/s, peak memory {:.0f} MB\nrun folder: {}\n", result.position.step,
         clock_text(result.train_seconds), result.samples_per_second,
         static_cast<double>(result.peak_memory_bytes) / 1e6, result.run);
-  constexpr double kMuch = 0.1, kLong = 10;  // of the time; seconds
+  constexpr double kMuch = 0.1, kLong = 10;  // share of the time; seconds
   if (result.data_wait_seconds > std::max(kLong, kMuch * result.new_train_seconds)) {
     print("{:.0f} % of the time was spent waiting for data: raise data.threads or use data.cache\n",
           100 * result.data_wait_seconds / result.new_train_seconds);

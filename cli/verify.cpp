@@ -45,7 +45,7 @@ void declare(VerifyRequest& request, Options& options) {
                   "leave out a pass, to find the one that is wrong");
 }
 
-/// Makes the engine without the passes of --without; without this option as any command does.
+/// Makes the engine without the passes of --without. Without this option, makes it as every command does.
 std::unique_ptr<runtime::Engine> compile(const VerifyRequest& request, const std::string& engine,
                                          const ir::Module& module) {
   if (request.without.empty()) return runtime::make_engine(engine, module);

@@ -14,31 +14,32 @@
 namespace rewire::codegen {
 namespace {
 
-/// What the passes behind the IR's hand on.
+/// The state that the lowering passes (kPasses) hand on.
 struct State {
   const FuseOptions& options;
-  Prepared prepared;  // until `launches`
-  Program program;    // from then on
+  Prepared prepared;  // valid until the pass `launches`
+  Program program;    // valid from the pass `launches` on
 };
 
 struct Pass {
   std::string_view name;
   void (*run)(State& state);
-  bool makes_launches = false;  // what is printed from here on is the program
+  bool makes_launches = false;  // from this pass on, the program is printed
 };
 
 constexpr Pass kPasses[] = {
-    // What every op becomes is clear now: part of a kernel, another view of a tensor, or a call.
+    // Rewrites ops until each is part of a kernel, another view of a tensor, or a call.
     {"prepare", [](State& s) { prepare(s.prepared, s.options); }},
-    // Ops form groups, values get places in memory; a group becomes a tile kernel, a call a library's.
+    // Forms groups of ops and places values in memory. A group becomes a tile kernel, a call becomes a
+    // library call.
     {"launches", [](State& s) { s.program = make_launches(std::move(s.prepared), s.options); }, true},
-    // Kernels that differ in numbers alone become one code.
+    // Kernels that differ only in numbers share one code.
     {kShareCode,
      [](State& s) {
        if (s.options.does(kShareCode)) share_code(s.program);
      },
      true},
-    // Kernels of one code that do not depend on each other become one launch (horizontal fusion).
+    // Merges kernels of one code that do not depend on each other into one launch (horizontal fusion).
     {kTables,
      [](State& s) {
        if (s.options.tables && s.options.does(kTables)) merge_launches(s.program, s.options.grain);
@@ -46,7 +47,8 @@ constexpr Pass kPasses[] = {
      true},
 };
 
-/// Runs passes one by one, and says what the context wants to know of each.
+/// Runs passes one by one. Records the time of each in the context, and calls `on_change` if the text
+/// changed.
 class Observed {
  public:
   Observed(ir::PassContext& context, std::string before) : context_(context), before_(std::move(before)) {}
@@ -100,7 +102,7 @@ Compiled compile(const ir::Module& module, const ir::Function& function, const T
   Observed observed(context, context.on_change ? ir::print(compiled.module) : std::string());
   const std::size_t simplified = context.times.size();
   const auto lowered = [&] {
-    context.times.resize(simplified);  // the times are those of the last try
+    context.times.resize(simplified);  // keep only the times of the last try
     return make_program(compiled.module, compiled.module.functions.front(), options, observed);
   };
   Program& program = compiled.program = lowered();

@@ -30,8 +30,8 @@ std::int64_t lane_product(const Kernel& kernel, const std::vector<std::int32_t>&
   return product;
 }
 
-/// The elements that an access touches over all instances and rows: one for each point of the axes it moves
-/// along.
+/// Returns how many elements an access touches over all instances and rows: one per point of the axes along
+/// which it moves.
 std::int64_t touched(const Kernel& kernel, const Access& access) {
   std::int64_t count = access.part_stride != 0 ? kernel.partitions : 1;
   for (std::size_t axis = 0; axis < kernel.axes.size(); ++axis) {
@@ -50,7 +50,7 @@ class KernelCost {
     section(kernel_.prologue, instances);
     section(kernel_.body, instances / kernel_.partitions * kernel_.row_count());
     section(kernel_.epilogue, instances);
-    // Windows that overlap (a gather, shifted reads) are no more than the buffer.
+    // Windows may overlap (a gather, shifted reads), so a buffer counts at most its size.
     for (const auto& [where, elements] : elements_) {
       const std::int32_t buffer = where.first;
       const std::int64_t whole = program_.buffers[static_cast<std::size_t>(buffer)].type.bytes();
@@ -60,7 +60,7 @@ class KernelCost {
     }
     return cost_;
   }
-  /// Known once counted.
+  /// Valid after count().
   const KernelWork& work() const { return work_; }
 
  private:
@@ -106,7 +106,7 @@ class KernelCost {
   std::map<std::pair<std::int32_t, bool>, std::int64_t> elements_;  // by buffer and direction
 };
 
-/// The members of a table share nothing: where they read one buffer, each reads it.
+/// Adds up the costs of a table's members. A buffer that several members read counts once for each.
 LaunchCost kernel_cost(const Program& program, const KernelLaunch& launch) {
   LaunchCost cost;
   for (std::size_t member = 0; member < launch.members(); ++member) {
@@ -151,7 +151,7 @@ std::int64_t call_flops(const Program& program, const OpCall& call) {
   const auto types = [&](const std::vector<View>& views) {
     std::vector<ir::TensorType> all;
     for (const View& view : views) {
-      const bool written = view.buffer >= 0;  // or nobody reads this result
+      const bool written = view.buffer >= 0;  // false: nothing reads this result
       all.push_back(
           {written ? program.buffers[static_cast<std::size_t>(view.buffer)].type.dtype : ir::DType::f32,
            view.shape});

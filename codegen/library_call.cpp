@@ -12,7 +12,7 @@ namespace {
 thread_local int depth = 0;
 thread_local const char* takes_less = nullptr;
 
-/// What a limit of the process leaves; nothing of it is touched.
+/// Returns whether the process's limits leave this many bytes. The mapping is never touched.
 bool can_have(std::size_t bytes) {
   void* const room = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (room != MAP_FAILED) ::munmap(room, bytes);

@@ -1,5 +1,5 @@
-// Layout of an entry: magic, 32 bytes of BLAKE3 over all that follows, then key size, object size and scratch
-// bytes as 8-byte little-endian numbers, the key, the object.
+// The layout of an entry: magic, 32 bytes of BLAKE3 over all that follows, then key size, object size and
+// scratch bytes as 8-byte little-endian numbers, the key, the object.
 #include "codegen/object_cache.h"
 
 #include <dirent.h>
@@ -28,7 +28,7 @@ namespace {
 constexpr std::string_view kMagic = "rewire-kernel-2\n";
 constexpr std::uint64_t kMostObjectBytes = std::uint64_t{1} << 30;
 constexpr std::uint64_t kMostScratchBytes = std::uint64_t{1} << 32;
-constexpr std::time_t kStaleSeconds = 3600;  // of what a killed process left half-written
+constexpr std::time_t kStaleSeconds = 3600;  // age of a half-written file that a killed process left
 
 using Checksum = std::array<char, 32>;
 
@@ -45,7 +45,7 @@ Checksum checksum(std::string_view bytes) {
   return sum;
 }
 
-/// The file's bytes; "" and the reason where there is none that can be trusted.
+/// Returns the file's bytes; "" and the reason if there is no file that can be trusted.
 std::string read_entry(int folder, const std::string& name, std::string& reason) {
   const Descriptor file(::openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat status{};
@@ -80,13 +80,13 @@ bool write_entry(int folder, const std::string& name, std::string_view text) {
   return file.write(text) && file.commit(ReplacingFile::Durability::none);
 }
 
-/// Half-written files that no process can be writing any more.
+/// Removes half-written files that no process can still be writing.
 void sweep(int folder) {
   const auto close = [](DIR* stream) { ::closedir(stream); };
   Descriptor again(::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const std::unique_ptr<DIR, decltype(close)> stream(again ? ::fdopendir(again.get()) : nullptr);
   if (!stream) return;
-  again.release();  // is the stream's now
+  again.release();  // the stream owns it now
   const std::time_t now = std::time(nullptr);
   while (const dirent* entry = ::readdir(stream.get())) {
     struct stat status{};
@@ -97,14 +97,14 @@ void sweep(int folder) {
   }
 }
 
-/// With all above it that is missing, for the user alone whatever the umask. 0 or an errno.
+/// Makes a folder and its missing parents, for this user alone whatever the umask. Returns 0 or an errno.
 int make_private_folders(const std::filesystem::path& path) {
   std::filesystem::path made;
   for (const std::filesystem::path& part : path) {
     made /= part;
     if (::mkdir(made.c_str(), 0700) == 0) continue;
     const int error =
-        errno;  // of a folder that is there and cannot be made, as on a read-only disk: no matter
+        errno;  // of a folder that exists and cannot be made, as on a read-only disk; it is then ignored
     if (::access(made.c_str(), F_OK) != 0) return error;
   }
   return 0;

@@ -1,5 +1,5 @@
-// Launches that may be alike are sorted by the size of their kernels first, since most differ in more than
-// numbers or in nothing, and a structure is a long text; see shared_code.h.
+// Sorts launches by the size of their kernels first. Most kernels differ in more than numbers or in nothing,
+// and a structure is a long text to compare; see shared_code.h.
 #include "codegen/shared_code.h"
 
 #include <fmt/format.h>
@@ -29,7 +29,7 @@ struct Number {
   bool operator==(const Number&) const = default;
 };
 
-/// Values that something other than arithmetic reads: a printer may look at what they are.
+/// Returns which values something other than arithmetic reads. A printer may look at such a value's number.
 std::vector<bool> looked_at(const Kernel& kernel) {
   std::vector<bool> looked(kernel.values.size());
   const auto look = [&](TileValue value) {
@@ -51,7 +51,7 @@ bool is_data_type(ir::DType dtype) {
   return dtype == ir::DType::f32 || dtype == ir::DType::f64 || dtype == ir::DType::i64;
 }
 
-/// In the order of the nodes.
+/// Returns the numbers of a kernel, in the order of its nodes.
 std::vector<Number> numbers_of(const Kernel& kernel) {
   const std::vector<bool> looked = looked_at(kernel);
   std::vector<Number> numbers;
@@ -73,7 +73,7 @@ class Extraction {
  public:
   Extraction(Program& program, KernelLaunch& launch) : program_(program), launch_(launch) {}
 
-  /// `varies`: by the order of numbers_of().
+  /// Takes out the numbers that vary. `varies` is in the order of numbers_of().
   void run(const std::vector<bool>& varies) {
     Kernel& kernel = launch_.kernel;
     std::size_t next = 0;
@@ -150,7 +150,7 @@ struct Candidate {
   std::vector<Number> numbers;
 };
 
-/// What tells most kernels apart, at little cost.
+/// Returns a key that is cheap to compute and that separates most kernels.
 auto size_of(const Kernel& kernel) {
   std::int64_t points = kernel.partitions;
   for (const tile::Axis& axis : kernel.axes) points = points * 31 + axis.extent;
@@ -158,7 +158,7 @@ auto size_of(const Kernel& kernel) {
                     kernel.arguments.size(), kernel.values.size(), points);
 }
 
-/// All but the numbers that may become data.
+/// Returns the text of a kernel, without the numbers that may become data.
 std::string identity(const Kernel& kernel, const std::vector<Number>& numbers) {
   std::string text = tile::structure(kernel, tile::Numbers::hidden);
   for (const Number& number : numbers) {
@@ -193,7 +193,7 @@ void share_code(Program& program) {
   const auto kernel_of = [&](const Candidate& candidate) -> KernelLaunch& {
     return std::get<KernelLaunch>(program.launches[candidate.launch]);
   };
-  // Buffers are named in the order of the launches.
+  // By launch, so that new buffers are in the order of the launches.
   std::map<std::size_t, std::vector<bool>> taken;
   for (auto& of_one_size : sizes) {
     std::vector<Candidate>& candidates = of_one_size.second;

@@ -71,7 +71,8 @@ Slots::Slots(const Program& program, std::int64_t large)
   }
 }
 
-// The slots other than `slot` at [begin, end); false, and not all of them, where they have more launches.
+// Collects the slots other than `slot` at [begin, end). Returns false, with only some of them, once they
+// have more launches than `slot`.
 bool Slots::between(std::size_t slot, std::size_t begin, std::size_t end,
                     std::vector<std::size_t>& others) const {
   std::size_t launches = 0;
@@ -105,7 +106,8 @@ bool Slots::passes(std::size_t slot, std::size_t begin, std::size_t end) const {
   });
 }
 
-// The slot's buffers that somebody at [begin, end) uses too; or all of the slot's, where that is less work.
+// Returns the slot's buffers that other slots at [begin, end) use too, or all of the slot's buffers if that
+// is less work.
 std::vector<std::size_t> Slots::buffers_met(std::size_t slot, std::size_t begin, std::size_t end) const {
   std::vector<std::size_t> others, buffers;
   const bool few = between(slot, begin, end, others);
@@ -122,7 +124,7 @@ std::vector<std::size_t> Slots::buffers_met(std::size_t slot, std::size_t begin,
   return buffers;
 }
 
-// Adds (or takes) a buffer's bytes wherever it is live; those bytes, summed over places.
+// Adds (or subtracts) a buffer's bytes wherever it is live. Returns those bytes, summed over places.
 std::int64_t Slots::note(std::size_t buffer, std::int64_t sign) {
   const std::int64_t bytes = bytes_[buffer];
   if (bytes == 0) return 0;
@@ -139,11 +141,11 @@ std::int64_t Slots::note(std::size_t buffer, std::int64_t sign) {
   return bytes * static_cast<std::int64_t>(place_[last] - place_[first] + 1);
 }
 
-// What is not met on the way: buffers that end with the slot live to its new place, those that begin with it
-// from there on.
+// Moves the bytes of buffers that no slot on the way uses: those that end with the slot live until its new
+// place, and those that begin with it live from there on.
 void Slots::shift(std::size_t slot, std::size_t to, Moved& moved) {
   const std::size_t from = place_[slot];
-  const std::int64_t more = ends_[slot].bytes - begins_[slot].bytes;  // down, by each place
+  const std::int64_t more = ends_[slot].bytes - begins_[slot].bytes;  // per place that it moves down
   if (from < to) {
     live_.add(from + 1, to, ends_[slot].bytes);
     live_.add(from, to - 1, -begins_[slot].bytes);
@@ -193,7 +195,7 @@ std::size_t Slots::unite(std::size_t a, std::size_t b) {
     slot_of_[launch] = kept;
     for (const Use& use : uses_[launch]) {
       Users& users = users_[use.buffer];
-      if (!users.all.contains(gone)) continue;  // done for another use
+      if (!users.all.contains(gone)) continue;  // already done for another use
       const bool writes = users.writing.contains(gone);
       note(use.buffer, -1);
       users.all.erase(gone);

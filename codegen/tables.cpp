@@ -1,5 +1,5 @@
-// Each launch begins in a slot of its own (slots.h). Two slots of one structure merge by moving one to the
-// other past everything between; see tables.h.
+// Each launch begins in a slot of its own (slots.h). Two slots of one structure merge: one moves to the
+// other's place, past everything in between; see tables.h.
 #include "codegen/tables.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class Merging {
 
   void run() {
     const std::vector<std::vector<std::size_t>> classes = structures();
-    // What a table frees the way for may merge in the next round.
+    // A merge may clear the way for another one, which then happens in the next round.
     for (bool merged = true; merged;) {
       merged = false;
       for (const std::vector<std::size_t>& launches : classes) merged = merge_class(launches) || merged;
@@ -29,7 +29,7 @@ class Merging {
   }
 
  private:
-  /// The launches of each structure that has several, in order.
+  /// Returns the launches of each structure that has several, in order.
   std::vector<std::vector<std::size_t>> structures() const {
     std::map<std::string, std::size_t> known;
     std::vector<std::vector<std::size_t>> classes;
@@ -59,12 +59,12 @@ class Merging {
     return merged;
   }
 
-  /// The slot that both have become; nullopt: they stay where they stood.
+  /// Merges two slots. Returns the slot that both have become; nullopt: they stay at their places.
   std::optional<std::size_t> merge(std::size_t earlier, std::size_t later) {
     const std::size_t up = slots_.place(earlier), down = slots_.place(later);
     std::optional<std::int64_t> cost_up, cost_down;
     if (slots_.passes(later, up, down)) cost_up = try_move(later, up);
-    const bool free = cost_up && *cost_up <= 0;  // then a look at the other way is not worth its time
+    const bool free = cost_up && *cost_up <= 0;  // then the other direction is not worth a try
     if (cost_up && !free) slots_.move(later, down);
     if (!free && slots_.passes(earlier, up + 1, down + 1)) cost_down = try_move(earlier, down);
     if (!cost_up && !cost_down) return std::nullopt;
@@ -74,8 +74,8 @@ class Merging {
     return slots_.unite(earlier, later);
   }
 
-  /// Moves the launches of a slot, and says what that adds to the bytes held; nullopt where it is not worth
-  /// that, and they stay.
+  /// Moves the launches of a slot, and returns the bytes held in addition. Returns nullopt, and moves
+  /// nothing, if that would hold a large buffer longer or too many bytes at once.
   std::optional<std::int64_t> try_move(std::size_t slot, std::size_t to) {
     const std::size_t from = slots_.place(slot);
     const Slots::Moved moved = slots_.move(slot, to);
@@ -106,7 +106,7 @@ class Merging {
 
   Program& program_;
   Slots slots_;
-  const std::int64_t most_live_;  // that may be
+  const std::int64_t most_live_;  // the limit of Slots::most_live()
 };
 
 }  // namespace

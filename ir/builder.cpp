@@ -1,4 +1,4 @@
-// The builder: emits checked ops, and inserts the reshapes and broadcasts that NumPy's rules imply.
+// The builder emits checked ops. It inserts the reshapes and broadcasts that NumPy's rules imply.
 #include "ir/builder.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace rewire::ir {
 namespace {
 
-/// The shape that both broadcast to. UserError names both where they do not fit.
+/// Returns the shape that both broadcast to. Throws UserError, which names both shapes, if they do not fit.
 Shape common_shape(const Shape& a, const Shape& b, std::string_view location) {
   Shape shape(std::max(a.size(), b.size()), 1);
   for (std::size_t i = 1; i <= shape.size(); ++i) {
@@ -119,7 +119,7 @@ Value Builder::transpose(Value x, Ints permutation) {
 }
 
 Value Builder::broadcast(Value x, const Shape& shape) {
-  const Shape target = shape;  // the argument may live in the table of types that reshape grows
+  const Shape target = shape;  // a copy: `shape` may be in the table of types, which reshape grows
   if (type(x).shape == target) return x;
   if (common_shape(type(x).shape, target, location_) != target) {
     user_error("shape {} does not broadcast to {}{}{}", to_string(type(x).shape), to_string(target),
@@ -160,7 +160,7 @@ Value Builder::mean(Value x, Ints axes) {
 }
 
 Value Builder::sum_to(Value x, const Shape& shape) {
-  const Shape target = shape;  // as in broadcast
+  const Shape target = shape;  // a copy, as in broadcast
   const Shape from = type(x).shape;
   if (common_shape(from, target, location_) != from) {
     user_error("shape {} is not a broadcast of {}{}{}", to_string(from), to_string(target),

@@ -1,5 +1,5 @@
-// The interpreter: runs the body op by op, frees a value after its last use, and applies the updates at the
-// end.
+// The interpreter. It runs the body op by op, frees a value
+// after its last use, and applies the updates at the end.
 #include "ir/evaluate.h"
 
 #include <optional>
@@ -35,7 +35,8 @@ void check_arguments(const Function& function, const std::vector<Tensor>& argume
   }
 }
 
-/// For each value the body index after which nothing reads it; results of the function live on.
+/// Returns, for each value, the body index after which
+/// nothing reads it. Results of the function live to the end.
 std::vector<std::size_t> last_uses(const Function& function) {
   std::vector<std::size_t> last(function.types.size(), 0);
   for (std::size_t i = 0; i < function.body.size(); ++i) {
@@ -89,7 +90,7 @@ void run_op(const Function& function, std::size_t position, std::vector<Tensor>&
 
 using Visit = std::function<bool(const Op&, Value, const Tensor&)>;
 
-/// The values that live to the end, by Value::id; nothing if `visit` stopped it.
+/// Returns the values that live to the end, by Value::id. Returns nothing if `visit` stopped the run.
 std::optional<std::vector<Tensor>> run_body(const Function& function, const std::vector<Tensor>& arguments,
                                             EvalState& state, const Visit& visit) {
   check_arguments(function, arguments);

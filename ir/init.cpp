@@ -10,10 +10,10 @@
 namespace rewire::ir {
 namespace {
 
-/// No normal number of ir/philox.h is further out, in deviations.
+/// No normal number of ir/philox.h is further from the mean than this number of standard deviations.
 constexpr double kFurthestNormal = 8;
 
-/// All that is drawn lies in [least, most]; neither is finite where the numbers make no distribution.
+/// All drawn numbers are in [least, most]. Neither is finite if the init's numbers define no distribution.
 struct Extent {
   double least, most;
 };
@@ -41,7 +41,7 @@ Extent extent_of(const Init& init) {
     case InitKind::sinusoid_2d:
       return around_zero(1);
     case InitKind::values:
-      break;  // judged one by one
+      break;  // checked one by one in init_fault
   }
   internal_error("no such init: {}", static_cast<int>(init.kind));
 }
@@ -51,7 +51,8 @@ bool fits(DType dtype, double value, InitKind kind) {
   return std::isfinite(value) && holds(dtype, kind == InitKind::constant ? value : std::trunc(value));
 }
 
-/// Whether the last two axes are `prefix` rows and a square number of others, of a width that 4 divides.
+/// Returns whether the last two axes are `prefix` rows and
+/// then a square number of rows, with a width divisible by 4.
 bool is_grid(double prefix, const TensorType& type) {
   const std::int64_t rows = type.shape[type.shape.size() - 2], width = type.shape.back();
   if (!(prefix >= 0) || prefix != std::floor(prefix) || prefix >= static_cast<double>(rows)) return false;

@@ -14,7 +14,7 @@ namespace {
 struct InitRow {
   InitKind kind;
   std::string_view name;
-  int numbers;  // -1: any
+  int numbers;  // -1: any number of them
 };
 constexpr std::array<InitRow, 11> kInits = {{{InitKind::zeros, "zeros", 0},
                                              {InitKind::ones, "ones", 0},

@@ -15,7 +15,7 @@ auto find_by_name(Items& items, std::string_view name) -> decltype(items.data())
   return it == items.end() ? nullptr : &*it;
 }
 
-// Among the parameters; their number if there is none of this name.
+// Returns the place among the parameters, or the number of parameters if none has this name.
 std::size_t place_of(const Module& module, std::string_view name) {
   std::size_t first = 0;
   if (module.parameter_index.holds(module.parameters)) {
@@ -109,7 +109,7 @@ Parameter& Module::add_state(std::string_view state_name, TensorType type, State
   state.kind = kind;
   state.trainable = state.decay = false;
   Parameter& added = add_parameter(std::move(state));
-  added.kind = kind;  // also of one that a text declared under this name
+  added.kind = kind;  // also if a text module declared a parameter of this name
   return added;
 }
 
@@ -123,7 +123,7 @@ Parameter& Module::add_parameter(Parameter parameter) {
   }
   std::unordered_map<std::string, std::size_t>& places = parameter_index.places;
   if (!parameter_index.holds(parameters)) places.clear();
-  // One name twice, which only a module that breaks V1 has, ends the index there.
+  // A name that occurs twice ends the index there. Only a module that breaks V1 has one.
   while (places.size() < parameters.size() &&
          places.try_emplace(parameters[places.size()].name, places.size()).second) {
   }

@@ -1,4 +1,4 @@
-// Op names, both ways.
+// Conversions between opcodes and their names.
 #include "ir/opcodes.h"
 
 #include <array>

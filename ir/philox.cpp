@@ -1,4 +1,4 @@
-// Philox-4x32-10 and the draws made of it; ir/philox.h says how counters are laid out.
+// Philox-4x32-10 and the draws that use it. ir/philox.h describes the layout of the counters.
 #include "ir/philox.h"
 
 #include <cmath>

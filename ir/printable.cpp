@@ -40,16 +40,16 @@ bool continues(std::uint8_t byte) {
   return (byte & 0xc0) == 0x80;
 }
 
-/// Of the character that `lead` begins; 0 if it begins none.
+/// Returns the length of the character that `lead` begins, or 0 if it begins none.
 std::size_t length_of(std::uint8_t lead) {
   if (lead < 0x80) return 1;
-  if (lead >= 0xc2 && lead <= 0xdf) return 2;  // c0 and c1 begin what is too long for its code
+  if (lead >= 0xc2 && lead <= 0xdf) return 2;  // c0 and c1 only begin overlong codes
   if (lead >= 0xe0 && lead <= 0xef) return 3;
   if (lead >= 0xf0 && lead <= 0xf4) return 4;
   return 0;
 }
 
-/// No longer than its code needs, no half of a UTF-16 pair, no more than Unicode has.
+/// Returns whether the code is not overlong, is no half of a UTF-16 pair, and is within Unicode.
 bool is_code(char32_t code, std::size_t length) {
   constexpr std::array<char32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
   return code >= kLeast[length] && (code < 0xd800 || code > 0xdfff) && code <= 0x10ffff;
@@ -84,7 +84,7 @@ void write_code(std::string& result, const TextCharacter& character) {
 
 TextCharacter first_character(std::string_view text) {
   const std::uint8_t lead = byte_at(text, 0);
-  if (lead >= 0x20 && lead < 0x7f) return {text.substr(0, 1), lead, true, true};  // nearly all there is
+  if (lead >= 0x20 && lead < 0x7f) return {text.substr(0, 1), lead, true, true};  // the usual case
   const std::size_t length = length_of(lead);
   TextCharacter character{text.substr(0, 1), lead, false, false};
   if (length == 0 || length > text.size()) return character;

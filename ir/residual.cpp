@@ -38,14 +38,14 @@ std::vector<Join::Change> changes_from_text(std::string_view text) {
   return changes;
 }
 
-/// "block2.": what numbers its own blocks.
+/// Returns whether the text ends in a stage that numbers its own blocks: "block2.".
 bool ends_in_numbered_stage(std::string_view text) {
   return text.size() > 1 && text.back() == '.' && text[text.size() - 2] >= '0' &&
          text[text.size() - 2] <= '9';
 }
 
-/// Only what stands within something else, or in a numbered stage, is named by its location: what recorded
-/// runs call their weights stays.
+/// Returns the join's place. Only a join within another module, or in a numbered stage, is named by its
+/// location. All others are named "blocks.N", so that the weights of recorded runs keep their names.
 std::string place_of(std::string_view location, const Join& join) {
   const std::string suffix = "." + join.site;
   if (location.ends_with(suffix)) {

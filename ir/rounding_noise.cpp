@@ -8,7 +8,7 @@
 namespace rewire::ir {
 namespace {
 
-/// SplitMix64 (Steele et al., OOPSLA 2014): cheap, and as good as errors need.
+/// SplitMix64 (Steele et al., OOPSLA 2014): cheap, and good enough to imitate rounding errors.
 class Draws {
  public:
   explicit Draws(std::uint64_t seed) : state_(seed) {}
@@ -25,7 +25,7 @@ class Draws {
   std::uint64_t state_;
 };
 
-/// One unit in the last place at 1; 0 for what is no float.
+/// Returns one unit in the last place at 1, or 0 if the dtype is not a float.
 double unit(DType dtype) {
   switch (dtype) {
     case DType::f64:
@@ -41,12 +41,12 @@ double unit(DType dtype) {
   }
 }
 
-/// 16-bit operands are summed and multiplied in f32.
+/// Returns the unit of the arithmetic: 16-bit operands are summed and multiplied in f32.
 double unit_inside(DType dtype) {
   return std::min(unit(dtype), unit(DType::f32));
 }
 
-/// Copies of the operands that are floats, changed by `change`; the others are passed on.
+/// Copies the float operands and changes them by `change`. The other operands are passed on.
 template <class Change>
 class ChangedOperands {
  public:
@@ -74,8 +74,8 @@ void evaluate_with_noise(EvalContext& context, std::uint64_t seed, std::size_t p
   const bool rounds = info.tolerance > 0 && info.op_class != OpClass::random;
   if (!rounds && !narrows) return info.evaluate(context);
 
-  // Linear in each operand, with coefficients that are not negative: of the operands' magnitudes it is the sum
-  // of the terms' magnitudes.
+  // The op is linear in each operand, and its coefficients are not negative. So, on the operands'
+  // magnitudes, it gives the sum of the terms' magnitudes.
   if (info.arithmetic != Arithmetic::other) {
     info.evaluate(context);
     const ChangedOperands magnitudes(context, [](double x, DType) { return std::abs(x); });

@@ -23,7 +23,7 @@ const KindText& text_of(ParameterKind kind) {
   return kKinds[static_cast<std::size_t>(kind)];
 }
 
-/// All of `text` as a T, or nothing.
+/// Returns all of `text` as a T, or nothing.
 template <class T>
 std::optional<T> parse_number(std::string_view text) {
   T value{};
@@ -62,10 +62,11 @@ std::vector<std::string> edges_of(const ParameterSpec& parameter) {
   std::vector<std::string> edges;
   const auto add = [&](double bound, bool excluded, double inward) {
     if (!std::isfinite(bound)) return;
-    // Of a float, a thousandth of its bound's size, or of 1, is near.
+    // For a float, the nearest tested value is a thousandth
+    // of the bound's size away, or of 1 if that is larger.
     const double step = whole ? 1 : 1e-3 * std::max(1.0, std::abs(bound));
     const double value = excluded ? bound + inward * step : bound;
-    if (whole && std::abs(value) > 0x1p53) return;  // no bound to speak of
+    if (whole && std::abs(value) > 0x1p53) return;  // no bound in practice
     edges.push_back(whole ? fmt::format("{}", static_cast<std::int64_t>(value)) : fmt::format("{}", value));
   };
   add(parameter.bounds.min, parameter.bounds.min_excluded, 1);

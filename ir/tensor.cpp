@@ -1,4 +1,4 @@
-// Which values a dtype has: rounding a double to the nearest of them, and whether it is one.
+// The values of a dtype: rounds a double to the nearest of them, and checks whether it is one of them.
 #include "ir/tensor.h"
 
 #include <algorithm>
@@ -8,8 +8,9 @@
 namespace rewire::ir {
 namespace {
 
-/// Nearest, ties to even, in one rounding: a binary format of `precision` significant bits (the leading one
-/// included), least normal exponent `min_exponent`, largest finite value `largest`.
+/// Rounds to the nearest value of a binary format, ties to even, in one rounding.
+/// The format has `precision` significant bits (including the leading one), least
+/// normal exponent `min_exponent` and largest finite value `largest`.
 double round_to_binary(double value, int precision, int min_exponent, double largest) {
   if (value == 0 || !std::isfinite(value)) return value;
   const int quantum = std::max(std::ilogb(value), min_exponent) - (precision - 1);

@@ -24,13 +24,13 @@ bool is_name_character(char c) {
 bool is_control(char c) {
   return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
 }
-/// Characters of a text of UTF-8.
+/// Returns the number of characters of a UTF-8 text.
 std::size_t columns(std::string_view text) {
   return static_cast<std::size_t>(
       std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
-/// Value of a hexadecimal digit, -1 for any other character.
+/// Returns the value of a hexadecimal digit, or -1 for any other character.
 int hex_digit(char c) {
   if (is_digit(c)) return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -56,12 +56,12 @@ void SourceText::fail(std::size_t offset, std::string_view message) const {
   const std::string_view lead = before.substr(line_start);
   const std::size_t column = 1 + columns(blanked(lead));
 
-  // A window of the line, so that a file of one huge line still gives a readable message.
+  // Shows a window of the line, so that a file of one huge line still gives a readable message.
   const std::size_t shown_start =
       line_start + (lead.size() > kMaxLineShown ? lead.size() - kMaxLineShown / 2 : 0);
   std::string_view shown = text.substr(shown_start);
   shown = shown.substr(0, std::min(shown.find('\n'), kMaxLineShown));
-  // Both by characters that take one column each.
+  // The line and the caret below it both have characters that are one column wide.
   const std::string caret(columns(blanked(text.substr(shown_start, offset - shown_start))), ' ');
   throw TextError(fmt::format("{}:{}:{}: {}\n{}\n{}^", visible(file_name), line, column, one_line(message),
                               blanked(shown), caret));

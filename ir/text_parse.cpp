@@ -1,6 +1,6 @@
-// The parser of the text form (ir/text.h): one token of lookahead, no recursion, so the depth of nothing in
-// the text matters. Each op is checked and inferred when it is read; what only the whole module shows, the
-// verifier says at the end, and the parser adds line and column.
+// The parser of the text form (ir/text.h). It has one token of lookahead and no recursion, so it reads text
+// of any depth. It checks each op and infers its types when it reads the op. At the end, the verifier finds
+// the faults that only the whole module shows, and the parser adds line and column to them.
 #include <algorithm>
 #include <charconv>
 #include <functional>
@@ -30,7 +30,7 @@ std::string join_names(const std::vector<std::string>& names) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// A value's name as a key: %x and %"x" are one, %"0" is not the numbered %0.
+/// Returns a value's name as a key. %x and %"x" are the same value; %"0" is not the numbered %0.
 std::string value_key(const Token& token) {
   const bool quoted = token.text.size() > 1 && token.text[1] == '"';
   return quoted && !is_plain_name(token.decoded) ? quote(token.decoded) : token.decoded;
@@ -68,7 +68,8 @@ class Parser {
   // --- tokens ---------------------------------------------------------------------------------------------
   const Token& peek() const { return lexer_.peek(); }
   Token take() { return lexer_.take(); }
-  /// Names become C strings, of plugins and libraries. A module's own attributes are text, and hold any.
+  /// Names become C strings in plugins and libraries. A module's
+  /// own attributes are text, which may have any bytes.
   Token take_without_nul() {
     if (peek().decoded.find('\0') != std::string::npos)
       fail(peek(), "a name must not contain a NUL character");
@@ -122,7 +123,7 @@ class Parser {
     expect("=");
     Attribute value = parse_attribute_value();
     if (name.decoded == "training" && std::holds_alternative<std::string>(value)) {
-      training_ = name;  // as an earlier Rewire had it
+      training_ = name;  // as an earlier Rewire wrote it
       training_names_ = std::get<std::string>(value);
     } else {
       add_attribute(module_.attributes, name, std::move(value));
@@ -186,9 +187,9 @@ class Parser {
       parameter.kind = parse_state_kind(at, attribute_as<std::string>(at, key, value, "a string"));
     } else if (key == "role") {
       parameter.role = attribute_as<std::string>(at, key, value, "a string");
-      if (parameter.role == "state") {  // as an earlier Rewire had it
+      if (parameter.role == "state") {  // as an earlier Rewire wrote it
         parameter.role.clear();
-        parameter.kind = StateKind::counter;  // until who reads it says which
+        parameter.kind = StateKind::counter;  // until the code that reads it sets the kind
       }
     } else if (key == "site") {
       parameter.site = attribute_as<std::string>(at, key, value, "a string");
@@ -412,7 +413,8 @@ class Parser {
     function.body.push_back(std::move(op));
   }
 
-  /// The first operand stands on the op's own line, so that an op without any is not confused with the next.
+  /// The first operand is on the op's own line, so that an
+  /// op without operands is not confused with the next.
   void parse_operands(Op& op, std::int32_t line) {
     if (peek().kind != TokenKind::value || peek().line != line) return;
     do {
@@ -478,10 +480,10 @@ class Parser {
   Module module_;
   std::unordered_set<std::string> parameter_names_;
   std::unordered_set<std::string> function_names_;
-  std::unordered_map<std::string, Value> values_;  // of the function being read
+  std::unordered_map<std::string, Value> values_;  // of the function that is being read
   std::vector<std::pair<std::string, TensorType>> signature_;
   std::vector<FunctionOffsets> offsets_;
-  Token training_;  // the module attribute that lists what trains
+  Token training_;  // the module attribute that lists the training functions
   std::string training_names_;
 };
 

@@ -1,4 +1,5 @@
-// The printer of the text form (ir/text.h). It prints any module, broken ones too: it is what shows them.
+// The printer of the text form (ir/text.h). It prints any
+// module, even a broken one, so that it can be inspected.
 #include <fmt/format.h>
 #include <bit>
 #include <iterator>
@@ -40,7 +41,7 @@ std::string spell(const Attribute& attribute) {
       attribute);
 }
 
-/// Equal bit for bit: -0.0 is not the default 0.0.
+/// Compares bit for bit: -0.0 is not the default 0.0.
 bool is_default(const Attribute& value, const std::optional<Attribute>& default_value) {
   if (!default_value) return false;
   if (std::holds_alternative<double>(value) && std::holds_alternative<double>(*default_value)) {
@@ -50,7 +51,7 @@ bool is_default(const Attribute& value, const std::optional<Attribute>& default_
   return value == *default_value;
 }
 
-/// " {a = 1, b = true}", or "" if there is nothing to print.
+/// Returns " {a = 1, b = true}", or "" if there is nothing to print.
 std::string spell_attributes(const Attributes& attributes) {
   std::string text;
   for (const auto& [name, value] : attributes) {
@@ -167,7 +168,7 @@ class Printer {
   bool in_range(Value value) const {
     return value.id >= 0 && static_cast<std::size_t>(value.id) < names_.size();
   }
-  /// "%?17" for a value that nothing defines: only broken IR has one.
+  /// Returns "%?17" for a value that nothing defines. Only broken IR has one.
   std::string name_of(Value value) const {
     if (!in_range(value) || names_[static_cast<std::size_t>(value.id)].empty()) {
       return fmt::format("%?{}", value.id);

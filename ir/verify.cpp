@@ -14,7 +14,7 @@
 namespace rewire::ir {
 namespace {
 
-/// Unwinds to find_violation with the message; the place is added there.
+/// Carries a message to find_violation, which adds the place to it.
 struct Fault {
   std::string message;
 };
@@ -43,7 +43,7 @@ class FunctionVerifier {
         parameters_(parameters),
         defined_(function.types.size(), false) {}
 
-  /// The op being looked at, for the caller's message: -1 outside the body.
+  /// Returns the index of the current op, for the caller's message, or -1 outside the body.
   std::int32_t op_index() const { return op_index_; }
 
   void check_signature() {
@@ -123,7 +123,7 @@ class FunctionVerifier {
     for (const auto& [name, value] : op.attributes) {
       const AttributeSpec* spec = info.find_attribute(name);
       if (spec == nullptr) violate(4, "{}: unknown attribute '{}'", describe(op), name);
-      // The variant's alternatives stand in AttributeKind's order.
+      // The variant's alternatives are in AttributeKind's order.
       if (value.index() != static_cast<std::size_t>(spec->kind)) {
         violate(4, "{}: attribute '{}' is of the wrong kind", describe(op), name);
       }
@@ -154,7 +154,7 @@ class FunctionVerifier {
 
   void check_result_types(const Op& op, const OpInfo& info) const {
     for (Value result : op.results) check_type(result, describe(op));
-    if (op.code == Opcode::param) return;  // V6 says it, and without a search through all parameters
+    if (op.code == Opcode::param) return;  // V6 checks it without a search through all parameters
     Op copy = op;
     std::optional<TensorType> requested;
     if (info.typed) requested = function_.type(op.results[0]);

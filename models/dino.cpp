@@ -1,5 +1,6 @@
-// The network of DINO (Caron et al., ICCV 2021), with the parameter names and initialisation of its authors' code: a
-// vision transformer `backbone`, whose class token z gives the features, and a projection `head`:
+// The network of DINO (Caron et al., ICCV 2021), with the parameter names and
+// initialisation of its authors' code. Its `backbone` is a vision transformer
+// whose class token z gives the features. Its projection `head` is:
 //   h = W3 gelu(W2 gelu(W1 z + b1) + b2) + b3,  h = h / max(|h|, 1e-12)
 //   projection_k = g_k <v_k, h> / |v_k|
 #include <cmath>
@@ -22,18 +23,19 @@ using ir::Value;
 
 constexpr double kLeastNorm = 1e-12;
 
-/// The lengths of the vectors along the last axis, which stays.
+/// Returns the lengths of the vectors along the last axis, which stays with extent 1.
 Value lengths(Builder& b, Value x) {
   return b.unary(Opcode::sqrt, b.sum(b.mul(x, x), {-1}));
 }
 
-/// [B, in] -> [B, out] by directions and lengths of their own (weight normalisation, Salimans and Kingma, NeurIPS 2016).
+/// [B, in] -> [B, out]. Each row of the weight has a direction and a length of its own (weight
+/// normalisation, Salimans and Kingma, NeurIPS 2016).
 Value weight_normed(Layers& net, std::string_view name, Value x, std::int64_t out, bool unit_lengths) {
   Builder& b = net.builder();
   const Builder::Scope scope(b, name);
   const std::int64_t in = b.shape(x).back();
   const ir::Init ones{InitKind::ones};
-  const double bound = 1 / std::sqrt(static_cast<double>(in));  // as nn.Linear has it
+  const double bound = 1 / std::sqrt(static_cast<double>(in));  // as in nn.Linear
   const Value g = unit_lengths ? net.frozen("weight_g", {out, 1}, ones, "head")
                                : net.parameter("weight_g", {out, 1}, ones, "head");
   const Value v = net.parameter("weight_v", {out, in}, {InitKind::uniform, -bound, bound}, "head");

@@ -22,8 +22,8 @@ namespace {
 const Init kZeros{InitKind::zeros};
 const Init kOnes{InitKind::ones};
 
-/// PyTorch's default of linear layers and convolutions: kaiming_uniform with a = sqrt(5) is uniform
-/// +-1/sqrt(fan in), the bias alike.
+/// PyTorch's default for linear layers and convolutions: kaiming_uniform with a = sqrt(5), which is uniform
+/// in +-1/sqrt(fan in). The bias starts the same way.
 Init torch_default(std::int64_t fan_in) {
   const double bound = 1 / std::sqrt(static_cast<double>(fan_in));
   return {InitKind::uniform, -bound, bound};
@@ -181,7 +181,7 @@ Value Layers::patch_embed(std::string_view name, Value image, std::int64_t width
 
 Layers::PatchWeights Layers::patch_weights(std::int64_t width, std::int64_t channels, std::int64_t patch,
                                            std::string_view role, bool has_bias) {
-  const Init init = torch_default(channels * patch * patch);  // timm leaves it as it is
+  const Init init = torch_default(channels * patch * patch);  // timm keeps PyTorch's default
   const Value weight = parameter("weight", {width, channels, patch, patch}, init, role);
   return {weight, has_bias ? parameter("bias", {width}, init, role) : Value{}};
 }
@@ -208,7 +208,7 @@ Value Layers::token_patches(std::string_view name, Value tokens, std::int64_t ro
   const Builder::Scope scope(b_, name);
   const std::int64_t batch = b_.shape(tokens).at(0), c = b_.shape(tokens).at(2), p = patch;
   const PatchWeights weights = patch_weights(width, c, p, role, true);
-  // The weight is turned to the order of the tokens, channels last: it is smaller than they are.
+  // The weight is permuted to the tokens' order, channels last, because it is smaller than the tokens.
   const Value matrix = b_.reshape(b_.transpose(weights.weight, {0, 2, 3, 1}), {width, p * p * c});
   Value x = b_.reshape(tokens, {batch, rows / p, p, columns / p, p, c});
   x = b_.transpose(x, {0, 1, 3, 2, 4, 5});

@@ -1,14 +1,16 @@
-// The masked autoencoder (He et al., CVPR 2022), with the parameter names and initialisation of its authors' code: a ViT
-// of the patches that are kept, and a narrower one that predicts the pixels of all:
+// The masked autoencoder (He et al., CVPR 2022), with the parameter names and initialisation of its authors'
+// code. A ViT reads the patches that are kept, and a narrower ViT predicts the pixels of all patches:
 //   s = argsort(noise), kept = s[: L - masked], r = argsort(s)
 //   z = [cls; (patches[kept] W^T + b + pos[kept])]; blocks; z = LN(z)
-//   x = [z W_d^T + b_d, filled up with mask tokens, each patch in its place by r] + pos_d; decoder blocks
-//   prediction = LN(x) W_p^T + b_p, of each patch its pixels (p, q, c)
-// and the networks that Zhang et al. (2025), Residual Connections Harm Generative Representation Learning, make of it: the
-// decoder reads the outputs u_j of every other encoder block, the last first, filled up with mask tokens of their own:
-//   unet        as their code has it: x = [cls_d; pos_d] W_d^T + b_d, no content of the encoder; before decoder block j
-//               x = x + W2 silu(W1 [u_j; x] + b1) + b2, W2 0 at the start; the encoder has no last norm
-//   unet_paper  as the paper tells it: the decoder begins as MAE's; before decoder block j  x = W [u_j; x] + b
+//   x = [z W_d^T + b_d and mask tokens, each patch put in its place by r] + pos_d; decoder blocks
+//   prediction = LN(x) W_p^T + b_p: the pixels (p, q, c) of each patch
+// Zhang et al. (2025), Residual Connections Harm Generative Representation
+// Learning, make two networks of it. Their decoder reads the outputs u_j of
+// every other encoder block, last first, filled up with mask tokens of its own:
+//   unet        as in their code: x = [cls_d; pos_d] W_d^T + b_d, with no content of the encoder. Before
+//               decoder block j: x = x + W2 silu(W1 [u_j; x] + b1) + b2, where W2 starts at 0. The encoder
+//               has no last norm.
+//   unet_paper  as in their paper: the decoder begins as MAE's. Before decoder block j: x = W [u_j; x] + b
 #include <fmt/format.h>
 
 #include <cmath>
@@ -96,12 +98,13 @@ ir::Init xavier_of_matrix(std::int64_t in, std::int64_t out) {
   return {InitKind::uniform, -bound, bound};
 }
 
-/// Rows of x [B, N, ...] by a list of indices [B, K] for each sample.
+/// Returns the rows of x [B, N, ...] at the indices [B, K] of each sample.
 Value take_rows(Builder& b, Value x, Value indices) {
   return b.emit(Opcode::gather, {x, indices}, {{"axis", std::int64_t{1}}});
 }
 
-/// Which patches are kept, and where each patch stands among the kept and the masked: both i32.
+/// Which patches are kept, and the place of each patch among
+/// the kept patches and then the masked ones. Both i32.
 struct Mask {
   Value kept, places;  // [B, kept], [B, patches]
 };
@@ -115,7 +118,8 @@ Mask mask_of(Builder& b, Value noise, std::int64_t kept) {
   return {b.slice(shuffle, 1, 0, kept), argsort(shuffle)};
 }
 
-/// Tokens [B, 1 + kept, D] -> [B, 1 + patches, D]: the class token, then all patches, those that are masked `token`.
+/// Tokens [B, 1 + kept, D] -> [B, 1 + patches, D]: the class
+/// token, then all patches. Masked patches are `token`.
 Value fill_up(Builder& b, const MaskedAutoencoder& s, Value tokens, Value token, const Mask& mask) {
   const std::int64_t batch = b.shape(tokens).at(0), width = b.shape(tokens).at(2);
   const Value known[] = {b.slice(tokens, 1, 1, 1 + s.kept),
@@ -137,7 +141,7 @@ Value block(Layers& net, const MaskedAutoencoder& s, std::int64_t heads, Value x
                   {.last = "fc2", .heads = heads});
 }
 
-/// The class token, then the patches that the mask keeps, or all where there is none.
+/// Returns the class token, then the patches that the mask keeps, or all patches if there is no mask.
 Value embed_patches(Layers& net, const MaskedAutoencoder& s, Value image, const Mask* mask) {
   Builder& b = net.builder();
   const std::int64_t batch = b.shape(image).at(0), pixels = s.channels * s.patch * s.patch;
@@ -151,7 +155,7 @@ Value embed_patches(Layers& net, const MaskedAutoencoder& s, Value image, const 
     const Builder::Scope scope(b, "patch_embed"), proj(b, "proj");
     const Value weight = net.parameter("weight", {s.dim, s.channels, s.patch, s.patch},
                                        xavier_of_matrix(pixels, s.dim), "patch_embed");
-    const double bound = 1 / std::sqrt(static_cast<double>(pixels));  // as Conv2d has it
+    const double bound = 1 / std::sqrt(static_cast<double>(pixels));  // as in Conv2d
     const Value bias = net.parameter("bias", {s.dim}, {InitKind::uniform, -bound, bound}, "patch_embed");
     x = b.linear(kept, b.reshape(weight, {s.dim, pixels}), bias);
   }
@@ -161,7 +165,7 @@ Value embed_patches(Layers& net, const MaskedAutoencoder& s, Value image, const 
   return b.concat(tokens, 1);
 }
 
-/// What decoder block `index` reads of the encoder, and x.
+/// Returns the input of decoder block `index`, computed from x and from `output` of an encoder block.
 Value skip_into(Layers& net, const MaskedAutoencoder& s, std::int64_t index, Value output, Value x,
                 const Mask& mask) {
   Builder& b = net.builder();
@@ -193,7 +197,7 @@ Value decoder_start(Layers& net, const MaskedAutoencoder& s, Value latent, const
   return b.add(fill_up(b, s, x, token, mask), positions);
 }
 
-/// The outputs of the encoder's blocks.
+/// Returns the outputs of the encoder's blocks.
 std::vector<Value> run_encoder(Layers& net, const MaskedAutoencoder& s, Value x) {
   std::vector<Value> outputs;
   for (std::int64_t i = 0; i < s.depth; ++i) {
@@ -203,7 +207,7 @@ std::vector<Value> run_encoder(Layers& net, const MaskedAutoencoder& s, Value x)
   return outputs;
 }
 
-/// The encoder as a network of its own: its class token, of all patches.
+/// Builds the encoder as a network of its own. It reads all patches and returns its class token.
 void build_encoder(Layers& net, const MaskedAutoencoder& s, Value image) {
   Builder& b = net.builder();
   const Value x = run_encoder(net, s, embed_patches(net, s, image, nullptr)).back();
@@ -238,7 +242,8 @@ void build_mae(Layers& net, const ir::Attributes& options, std::int64_t batch) {
   b.result("latent", latent);
 }
 
-/// The code of Zhang et al. keeps the decoder's skips as skip.J, their layers as fc.0 and fc.2.
+/// Converts a weight's name in the code of Zhang et al. to ours. Their code has the decoder's skips as
+/// skip.J, and the layers in them as fc.0 and fc.2.
 std::string mae_name_here(const std::string& name, const ir::Attributes&) {
   constexpr std::string_view kSkip = "skip.";
   if (!name.starts_with(kSkip)) return name;

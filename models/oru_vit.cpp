@@ -1,7 +1,8 @@
-// The vision transformer of "Revisiting Residual Connections: Orthogonal Updates for Stable and Efficient Deep
-// Networks" (Oh et al., 2025), as its authors train it with either join: norms without weight and bias in the
-// blocks, GELU by tanh, a class token that starts at 0 and has no position, linear layers that start as
-// PyTorch's, and a head of a norm and a linear layer. Parameters are named as vit's.
+// The vision transformer of "Revisiting Residual Connections: Orthogonal Updates for
+// Stable and Efficient Deep Networks" (Oh et al., 2025), as its authors train it with
+// either kind of join. The norms in the blocks have no weight and bias, and GELU uses
+// tanh. The class token starts at 0 and has no position. Linear layers start as PyTorch's,
+// and the head is a norm and a linear layer. The parameters have the same names as vit's.
 #include "ir/error.h"
 #include "models/model.h"
 #include "models/parameters.h"
@@ -13,7 +14,7 @@ extern const Family kOruVit;
 
 namespace {
 
-/// Pixels a side of a patch: 0 stands for the paper's at the sizes that it trains on.
+/// Returns the side of a patch in pixels. 0 means the paper's patch for the image sizes that it trains on.
 std::int64_t patch_of(std::int64_t patch, std::int64_t image) {
   if (patch != 0) return patch;
   if (image == 32) return 4;
@@ -48,7 +49,7 @@ ir::Attributes oru_vit(std::int64_t dim, std::int64_t depth, std::int64_t heads)
 
 }  // namespace
 
-// The bounds are vit's.
+// The bounds are the same as vit's.
 const Family kOruVit{
     .name = "oru_vit",
     .doc = "the vision transformer of the paper on orthogonal residual updates",

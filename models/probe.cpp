@@ -12,7 +12,7 @@ using ir::Value;
 
 const ir::Init kProbeInit{ir::InitKind::normal, 0.01};
 
-/// Over all but the last axis, with neither weight nor bias: they stay 1 and 0.
+/// A batch norm over all but the last axis. Its weight and bias do not train: they stay 1 and 0.
 Value normed(Layers& net, Value x) {
   ir::Builder& b = net.builder();
   const ir::Shape shape = b.shape(x);
@@ -26,8 +26,9 @@ Value classified(Layers& net, Value x, std::int64_t classes, bool norm) {
   return net.linear("head", norm ? normed(net, x) : x, classes, {.role = "head", .init = kProbeInit});
 }
 
-/// [to, from]: what each of `to` pixels takes of `from` patches. The middle of pixel i lies at (i + 1/2) from / to - 1/2,
-/// between two patches, or beyond the outermost one, which it then takes alone.
+/// A matrix [to, from]: the weights with which each of `to` pixels reads `from` patches. The middle of pixel
+/// i is at (i + 1/2) from / to - 1/2. That is between two patches, or beyond the outermost patch, which the
+/// pixel then reads alone.
 ir::Init interpolation(std::int64_t from, std::int64_t to) {
   std::vector<double> weights(static_cast<std::size_t>(to * from));
   for (std::int64_t i = 0; i < to; ++i) {

@@ -39,7 +39,7 @@ std::vector<std::string_view> words_of(std::string_view name) {
   return words;
 }
 
-/// The number after `prefix`, which is the rest of the word.
+/// Returns the number after `prefix`, if it is the rest of the word.
 std::optional<std::int64_t> number_behind(std::string_view word, std::string_view prefix) {
   if (!word.starts_with(prefix)) return std::nullopt;
   word.remove_prefix(prefix.size());
@@ -49,7 +49,8 @@ std::optional<std::int64_t> number_behind(std::string_view word, std::string_vie
   return number;
 }
 
-/// What a word behind the size says of timm's vision transformer; false: it is not known.
+/// Sets the options that a word after the size means in
+/// timm's names. Returns false if the word is not known.
 bool take_word(std::string_view word, ir::Attributes& options) {
   if (const auto patch = number_behind(word, "patch")) {
     options.set("patch", *patch);
@@ -71,7 +72,7 @@ bool take_word(std::string_view word, ir::Attributes& options) {
   return true;
 }
 
-/// Options of the family vit; nothing where a word of the name is not known.
+/// Returns the options of the family vit, or nothing if a word of the name is not known.
 std::optional<ir::Attributes> timm_vit(const std::vector<std::string_view>& words) {
   if (words.size() < 3 || (words[0] != "vit" && words[0] != "deit" && words[0] != "deit3"))
     return std::nullopt;
@@ -90,7 +91,7 @@ std::optional<ir::Attributes> timm_vit(const std::vector<std::string_view>& word
   return options;
 }
 
-/// What has to be set of `model` for it to be a network of these options of its family.
+/// Returns the settings that make `model` a network of its family with these options.
 std::vector<std::string> settings_from(const Model& model, const ir::Attributes& options) {
   std::vector<std::string> settings;
   for (const ir::ParameterSpec& option : model.schema) {
@@ -117,7 +118,7 @@ std::string zoo_network_of(std::string_view name) {
   for (const Model* model : models()) {
     if (model->family->name != "vit") continue;
     std::vector<std::string> settings = settings_from(*model, *options);
-    // Of models that are the same, the one that begins with the same word.
+    // Among equally close models, the name that begins with the same word wins.
     const bool is_named_so = model->name.starts_with(words[0]);
     if (closest == nullptr || settings.size() < fewest.size() ||
         (settings.size() == fewest.size() && is_named_so && !closest->name.starts_with(words[0]))) {

@@ -1,8 +1,9 @@
-// The pyramid vision transformer (Wang et al., ICCV 2021), with the parameter names, layouts and initialisation of its
-// authors' code: stages of smaller and wider maps. Each begins by a patch embedding with a norm, and a position
-// embedding; attention's keys and values are of maps that are reduced first:
-//   k, v = LN(conv(z)) W, a convolution of extent and stride r.
-// The class token joins the last stage.
+// The pyramid vision transformer (Wang et al., ICCV 2021), with the parameter names,
+// layouts and initialisation of its authors' code. It has stages of ever smaller and
+// wider maps. A stage begins with a patch embedding, its norm and a position
+// embedding. The keys and values of attention come from maps that are reduced first:
+//   k, v = LN(conv(z)) W, with a convolution of extent and stride r.
+// The class token enters in the last stage.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,17 +23,17 @@ namespace {
 using ir::Builder;
 using ir::Value;
 
-constexpr double kInnerEpsilon = 1e-5;  // of the norms behind convolutions: PyTorch's default
+constexpr double kInnerEpsilon = 1e-5;  // of the norms after convolutions: PyTorch's default
 
 struct Stage {
   std::int64_t dim = 0, depth = 0, heads = 0, hidden = 0;
-  std::int64_t patch = 0;      // elements a side of what becomes one token
-  std::int64_t side = 0;       // tokens a side
-  std::int64_t reduction = 0;  // of the maps that keys and values are made of, a side
+  std::int64_t patch = 0;      // elements along the side of one token
+  std::int64_t side = 0;       // tokens per side
+  std::int64_t reduction = 0;  // factor per side by which the maps of keys and values shrink
   bool has_cls = false;
 };
 
-/// Entry i of the list parameter `name`, a whole number.
+/// Returns entry i of the list parameter `name`, which must be a whole number.
 std::int64_t whole_entry(const ir::Attributes& options, std::string_view name, std::size_t i) {
   const double value = options.get<ir::Doubles>(name).at(i);
   if (value != std::floor(value)) {
@@ -92,7 +93,8 @@ std::vector<Stage> stages_of(const ir::Attributes& options) {
   return stages;
 }
 
-/// Layers q, kv, proj, proj_drop; sr and norm where maps are reduced. x [B, N, D].
+/// Attention with the layers q, kv, proj and proj_drop, and
+/// sr and norm if the maps are reduced. x is [B, N, D].
 Value reduced_attention(Layers& net, const Stage& s, Value x, double dropout) {
   Builder& b = net.builder();
   const ir::Shape shape = b.shape(x);
@@ -114,7 +116,7 @@ Value reduced_attention(Layers& net, const Stage& s, Value x, double dropout) {
   return net.dropout("proj_drop", net.linear("proj", merged, s.dim), dropout);
 }
 
-/// [B, N, D] of the stage from the image, or from the tokens of the stage before.
+/// Returns the stage's tokens [B, N, D], from the image or from the tokens of the stage before.
 Value embed(Layers& net, const Stage& s, const Stage* before, Value x, std::string_view name) {
   Builder& b = net.builder();
   const Builder::Scope scope(b, name);
@@ -141,7 +143,7 @@ void build_pvt(Layers& net, const ir::Attributes& options, std::int64_t batch) {
       const Value parts[] = {b.broadcast(cls, {batch, 1, s.dim}), x};
       x = b.concat(parts, 1);
     }
-    // Its authors' code exempts the class token alone from the decay.
+    // The authors' code exempts only the class token from weight decay.
     const Value pos = net.decaying(fmt::format("pos_embed{}", i + 1), {1, b.shape(x).at(1), s.dim},
                                    kTruncNormal, "pos_embed");
     x = net.dropout(fmt::format("pos_drop{}", i + 1), b.add(x, pos), dropout);
@@ -159,7 +161,7 @@ void build_pvt(Layers& net, const ir::Attributes& options, std::int64_t batch) {
           {.last = "fc2", .drop_path = rate, .heads = s.heads});
     }
   }
-  // The norm works token by token, so the class token is taken before it.
+  // The norm works on each token alone, so the class token is taken before it.
   const Value cls = b.reshape(b.slice(x, 1, 0, 1), {batch, stages.back().dim});
   net.classify(net.layer_norm("norm", cls), options.get_int("classes"),
                [&](Value z, std::int64_t classes) { return net.linear("head", z, classes); });

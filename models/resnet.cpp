@@ -1,8 +1,9 @@
-// The post-activation residual network of basic blocks (He et al., CVPR 2016) with torchvision's names:
+// The post-activation residual network of basic blocks (He et al., CVPR 2016), with torchvision's names:
 //
-//   y = relu(shortcut(x) + bn2(conv2(relu(bn1(conv1(x))))))     shortcut: x, or a norm of a 1 x 1 convolution of it
+//   y = relu(shortcut(x) + bn2(conv2(relu(bn1(conv1(x))))))     shortcut: x, or bn(1 x 1 conv(x))
 //
-// Joins stand before the last ReLU. resnet18_depth is the paper's on decayed shortcuts, whose third stage has more blocks.
+// The join comes before a block's last ReLU. resnet18_depth is the network of the paper on decayed
+// shortcuts; its third stage has more blocks.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -42,7 +43,7 @@ ResNetForm resnet_form(const ir::Attributes& options) {
   return form;
 }
 
-/// As torchvision starts them.
+/// Returns the options of a convolution that starts as torchvision's.
 ConvOptions resnet_conv(std::int64_t kernel, std::int64_t stride) {
   return {.kernel = kernel, .stride = stride, .bias = false, .init = ConvInit::kaiming};
 }

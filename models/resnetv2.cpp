@@ -1,10 +1,12 @@
 // Pre-activation residual networks (He et al., ECCV 2016) in two forms:
 //
-//   paper   as the orthogonal residual update's authors train them: a stem of convolution, norm and ReLU; a block's shortcut
-//           is x itself, or a 1 x 1 convolution of x; a bottleneck's stride is its first convolution's; convolutions have
-//           biases; behind the last block comes the mean of each map, without norm or ReLU.
-//   timm    timm's resnetv2 with batch norms: a stem of one convolution; a projection reads norm1's output, as the branch
-//           does; a bottleneck's stride is its 3 x 3's; no biases; norm and ReLU behind the last block.
+//   paper   as the authors of the orthogonal residual update train them. Stem: convolution, norm, ReLU. A
+//           block's shortcut is x itself, or a 1 x 1 convolution of x. A bottleneck's first convolution has
+//           the stride. Convolutions have biases. After the last block comes the mean of each map, without
+//           norm or ReLU.
+//   timm    timm's resnetv2 with batch norms. Stem: one convolution. A projection reads norm1's output, like
+//           the branch. A bottleneck's 3 x 3 convolution has the stride. There are no biases. Norm and ReLU
+//           follow the last block.
 //
 //   branch(x) = conv2(relu(norm2(conv1(relu(norm1(x))))))     a bottleneck: 1 x 1, 3 x 3, 1 x 1
 #include <fmt/format.h>
@@ -25,7 +27,7 @@ using ir::Builder;
 using ir::Value;
 
 constexpr std::int64_t kExpansion = 4;    // of a bottleneck
-constexpr std::int64_t kLargeImage = 96;  // from here on the stem `auto` is the one with a pool
+constexpr std::int64_t kLargeImage = 96;  // from this side on, the stem `auto` has a pool
 
 struct ResNetV2Form {
   bool timm = false, bottleneck = false, pooled_stem = false;
@@ -40,7 +42,7 @@ struct ResNetV2Form {
     for (const std::int64_t depth : depths) sum += depth;
     return sum;
   }
-  /// Pixels a side that become one of the last stage's.
+  /// Returns how many pixels per side of the image become one pixel of the last stage.
   std::int64_t stride() const { return (pooled_stem ? 4 : 1) << (depths.size() - 1); }
   ConvOptions conv(std::int64_t kernel, std::int64_t stride = 1, std::string_view role = "") const {
     return {.kernel = kernel, .stride = stride, .bias = !timm, .init = init, .role = role};
@@ -121,7 +123,7 @@ void classify_maps(Layers& net, const ir::Attributes& options, const ResNetV2For
   if (options.get_bool("head_norm")) x = net.layer_norm("norm", x, {.epsilon = 1e-5});
   net.classify(x, options.get_int("classes"), [&](Value z, std::int64_t classes) {
     if (!form.timm) return net.linear("fc", z, classes, {.role = "head", .start = LinearInit::pytorch});
-    Builder& b = net.builder();  // as a 1 x 1 convolution of one pixel has it
+    Builder& b = net.builder();  // timm has a 1 x 1 convolution of one pixel here
     const Builder::Scope fc(b, "fc");
     const std::int64_t width = b.shape(z).back();
     const Value weight =

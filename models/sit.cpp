@@ -1,10 +1,12 @@
-// The scalable interpolant transformer (Ma et al., SiT, ECCV 2024), which is DiT's network (Peebles and Xie, ICCV 2023), with
-// the parameter names and initialisation of their authors' code:
-//   c = MLP(sinusoids of time) + table[label];  of each block (s1, a1, g1, s2, a2, g2) = W silu(c) + b, which starts at 0
+// The scalable interpolant transformer (Ma et al., SiT, ECCV 2024). It is DiT's network (Peebles and Xie,
+// ICCV 2023), with the parameter names and initialisation of their authors' code:
+//   c = MLP(sinusoids of time) + table[label]
+//   in each block: (s1, a1, g1, s2, a2, g2) = W silu(c) + b, which starts at 0
 //   x = patches W^T + b + pos;  x = x + g1 attn(LN(x) (1 + a1) + s1);  x = x + g2 mlp(LN(x) (1 + a2) + s2)
-//   velocity = the patches of W (LN(x) (1 + a) + s) + b, of each its pixels (p, q, c)
-// and with the skips that Zhang et al. (2025), Residual Connections Harm Generative Representation Learning, add: a block of
-// the second half begins with x = x + W_d u + b_d, u the output of the first half's block that is as far from the middle.
+//   velocity = the patches of W (LN(x) (1 + a) + s) + b, each with its pixels (p, q, c)
+// Zhang et al. (2025), Residual Connections Harm Generative Representation Learning, add skips: a block of
+// the second half begins with x = x + W_d u + b_d. u is the output of the first-half block that is as far
+// from the middle.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -29,7 +31,7 @@ using ir::InitKind;
 using ir::Opcode;
 using ir::Value;
 
-constexpr std::int64_t kFrequencies = 128;  // of the time, each with a cosine and a sine
+constexpr std::int64_t kFrequencies = 128;  // of the time; each gives a cosine and a sine
 constexpr double kLongestPeriod = 10000;
 constexpr NormOptions kPlainNorm{.epsilon = 1e-6, .affine = false};
 const ir::Init kEmbeddingInit{InitKind::normal, 0.02};
@@ -39,7 +41,8 @@ struct Interpolant {
   bool has_null_class, learns_sigma, unet;
 
   std::int64_t tokens() const { return image / patch * (image / patch); }
-  /// The last of the classes is none: what the network sees of a label that was dropped.
+  /// Returns the number of label rows. With a null class, the
+  /// last row is what the network sees for a dropped label.
   std::int64_t rows() const { return classes + (has_null_class ? 1 : 0); }
   std::int64_t outputs() const { return channels * (learns_sigma ? 2 : 1); }
 };
@@ -76,12 +79,12 @@ Interpolant settings_of_sit(const ir::Attributes& options) {
   return s;
 }
 
-/// [B, 1, D] -> x (1 + scale) + shift, x [B, N, D].
+/// Returns x (1 + scale) + shift. scale and shift are [B, 1, D], and x is [B, N, D].
 Value modulated(Builder& b, Value x, Value shift, Value scale) {
   return b.add(b.mul(x, b.add(scale, 1)), shift);
 }
 
-/// `count` rows [B, 1, D] of silu(c), c [B, D], which start at 0.
+/// Returns `count` rows [B, 1, D] of silu(c), where c is [B, D]. The rows start at 0.
 std::vector<Value> modulation(Layers& net, Value activated, std::int64_t count) {
   Builder& b = net.builder();
   const Builder::Scope scope(b, "adaLN_modulation");
@@ -94,7 +97,8 @@ std::vector<Value> modulation(Layers& net, Value activated, std::int64_t count) 
   return parts;
 }
 
-/// [B] -> [B, D]: the cosines of time times 10000^(-i / 128), then their sines, through two layers.
+/// [B] -> [B, D]: the cosines of time times 10000^(-i / 128), then their sines,
+/// go through two linear layers.
 Value time_embedding(Layers& net, Value time, std::int64_t dim) {
   Builder& b = net.builder();
   const Builder::Scope scope(b, "t_embedder");
@@ -127,7 +131,7 @@ Value embed_image(Layers& net, const Interpolant& s, Value image) {
   const Builder::Scope scope(b, "x_embedder"), proj(b, "proj");
   const std::int64_t pixels = s.channels * s.patch * s.patch;
   const double bound =
-      std::sqrt(6 / static_cast<double>(pixels + s.dim));  // xavier, of the matrix that it is
+      std::sqrt(6 / static_cast<double>(pixels + s.dim));  // Xavier's, of the weight as a matrix
   const Value weight = net.parameter("weight", {s.dim, s.channels, s.patch, s.patch},
                                      {InitKind::uniform, -bound, bound}, "patch_embed");
   const Value bias = net.parameter("bias", {s.dim}, {InitKind::zeros}, "patch_embed");
@@ -135,7 +139,7 @@ Value embed_image(Layers& net, const Interpolant& s, Value image) {
   return b.add(x, positions);
 }
 
-/// `activated`: silu(c).
+/// `activated` is silu(c).
 Value modulated_block(Layers& net, const Interpolant& s, Value x, Value activated) {
   Builder& b = net.builder();
   const std::vector<Value> parts = modulation(net, activated, 6);
@@ -152,8 +156,8 @@ Value modulated_block(Layers& net, const Interpolant& s, Value x, Value activate
       const Builder::Scope scope(b, site);
       return branch(z);
     };
-    // What ends the branch, and lets it start at 0, is its gate: a strategy that would start the layer before it at 0
-    // too would leave neither a gradient.
+    // The gate ends the branch and lets it start at 0. If a strategy also started the layer before the gate
+    // at 0, neither of them would get a gradient.
     return net.join(
         site, x, norm, in_site,
         {.last = "adaLN_modulation.1", .heads = s.heads, .branch_in_site = false, .scale = gated(gate)});
@@ -166,7 +170,7 @@ Value modulated_block(Layers& net, const Interpolant& s, Value x, Value activate
       [&](Value z) { return net.mlp(z, s.units, "gelu_tanh", 0, LinearInit::xavier); }, 5);
 }
 
-/// [B, tokens, p p C] -> [B, C, H, W]
+/// [B, tokens, p p C] -> [B, C, H, W].
 Value unpatchified(Builder& b, const Interpolant& s, Value rows, std::int64_t channels) {
   const std::int64_t batch = b.shape(rows).at(0), side = s.image / s.patch;
   const Value x = b.reshape(rows, {batch, side, side, s.patch, s.patch, channels});
@@ -208,7 +212,8 @@ void build_sit(Layers& net, const ir::Attributes& options, std::int64_t batch) {
   b.result("velocity", s.learns_sigma ? b.slice(velocity, 1, 0, s.channels) : velocity);
 }
 
-/// The code of Zhang et al. keeps the halves of the blocks as enc_blocks and dec_blocks.
+/// Converts a weight's name in the code of Zhang et al. to ours. Their code has the two halves of the blocks
+/// as enc_blocks and dec_blocks.
 std::string sit_name_here(const std::string& name, const ir::Attributes& options) {
   const bool is_second = name.starts_with("dec_blocks.");
   if (!is_second && !name.starts_with("enc_blocks.")) return name;

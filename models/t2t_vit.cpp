@@ -1,8 +1,8 @@
-// T2T-ViT (Yuan et al., ICCV 2021), with the parameter names, layouts and initialisation of its authors' code:
-// overlapping windows of the image become tokens in three steps, with a layer of attention behind the first two, and a
-// ViT reads these:
+// T2T-ViT (Yuan et al., ICCV 2021), with the parameter names, layouts and initialisation of its authors'
+// code. Overlapping windows of the image become tokens in three steps, with a layer of attention after each
+// of the first two. A ViT reads these tokens:
 //   t = unfold(image, 7, 4, 2);  twice: t = unfold(maps(layer(t)), 3, 2, 1);  z = [cls; t W + b] + sinusoids
-// The two layers have no residual joins: their width changes, and what they add up is not the stream.
+// The two layers have no residual joins: their width changes, and their sums are not the stream.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -48,7 +48,7 @@ void check_t2t(const ir::Attributes& options) {
   }
 }
 
-/// The windows of maps [B, C, H, W] as tokens [B, windows, C kernel^2].
+/// Returns the windows of maps [B, C, H, W] as tokens [B, windows, C kernel^2].
 Value window_tokens(Builder& b, Value maps, std::int64_t kernel, std::int64_t stride, std::int64_t padding) {
   const Value windows = b.emit(Opcode::unfold, {maps},
                                {{"kernel", ir::Ints{kernel, kernel}},
@@ -57,14 +57,14 @@ Value window_tokens(Builder& b, Value maps, std::int64_t kernel, std::int64_t st
   return b.transpose(windows, {0, 2, 1});
 }
 
-/// Tokens [B, side^2, C], row by row, as maps [B, C, side, side].
+/// Returns tokens [B, side^2, C], in the order of rows, as maps [B, C, side, side].
 Value square_maps(Builder& b, Value tokens, std::int64_t side) {
   const ir::Shape shape = b.shape(tokens);
   return b.reshape(b.transpose(tokens, {0, 2, 1}), {shape.at(0), shape.at(2), side, side});
 }
 
-/// `rows` orthogonal directions in `width` dimensions, each as long as the root of `rows`: normal numbers, by Gram and
-/// Schmidt. A function of the name alone: they choose features, and do not train.
+/// Returns `rows` orthogonal directions in `width` dimensions, each of length sqrt(rows): normal numbers
+/// after Gram-Schmidt. They depend on the name alone, because they choose features and do not train.
 ir::Init orthogonal_features(std::string_view name, std::int64_t rows, std::int64_t width) {
   const ir::PhiloxStream stream{0, 0, ir::stream_hash(name)};
   const auto n = static_cast<std::size_t>(rows), d = static_cast<std::size_t>(width);
@@ -72,7 +72,7 @@ ir::Init orthogonal_features(std::string_view name, std::int64_t rows, std::int6
   for (std::size_t i = 0; i < w.size(); ++i) w[i] = stream.normal(i);
   for (std::size_t r = 0; r < n; ++r) {
     double* row = w.data() + r * d;
-    for (int pass = 0; pass < 2; ++pass) {  // the second removes what rounding has left of the first
+    for (int pass = 0; pass < 2; ++pass) {  // the second removes what rounding left of the first
       for (std::size_t before = 0; before < r; ++before) {
         const double* other = w.data() + before * d;
         double along = 0;
@@ -88,16 +88,16 @@ ir::Init orthogonal_features(std::string_view name, std::int64_t rows, std::int6
   return {.kind = ir::InitKind::values, .values = std::move(w)};
 }
 
-/// exp(w x - |x|^2 / 2) / sqrt(m): positive random features of the softmax kernel (Choromanski et al., ICLR 2021,
-/// lemma 1). x [B, N, width], w [m, width].
+/// Returns exp(w x - |x|^2 / 2) / sqrt(m), the positive random features of the softmax kernel (Choromanski
+/// et al., ICLR 2021, lemma 1). x is [B, N, width] and w is [m, width].
 Value positive_features(Builder& b, Value x, Value w) {
   const Value half_square = b.mul(b.sum(b.mul(x, x), {-1}), 0.5);
   const Value exponent = b.sub(b.linear(x, w), half_square);
   return b.mul(b.unary(Opcode::exp, exponent), 1 / std::sqrt(static_cast<double>(b.shape(w).at(0))));
 }
 
-/// With phi the features of k and q: a = v + proj(phi(q) (phi(k)^T v) / (phi(q) sum of phi(k))); a + mlp(norm2(a)).
-/// [B, N, in] -> [B, N, width], m = width / 2.
+/// With phi the features of k and q, and m = width / 2: a = v + proj(phi(q) (phi(k)^T v) / (phi(q) sum of
+/// phi(k))). Returns a + mlp(norm2(a)). [B, N, in] -> [B, N, width].
 Value performer_layer(Layers& net, Value x, std::int64_t width, double dropout) {
   Builder& b = net.builder();
   const Value kqv = net.linear("kqv", net.layer_norm("norm1", x, {.epsilon = kT2tEpsilon}), 3 * width);
@@ -115,8 +115,8 @@ Value performer_layer(Layers& net, Value x, std::int64_t width, double dropout) 
   return b.add(a, net.dropout("3", net.linear("2", hidden, width, {.role = "fc2"}), dropout));
 }
 
-/// a = v + proj(softmax(q k^T / sqrt(in)) v); a + mlp(norm2(a)). [B, N, in] -> [B, N, width]; the scale is that of the
-/// width before, as in the authors' code.
+/// With a = v + proj(softmax(q k^T / sqrt(in)) v), returns a + mlp(norm2(a)). [B, N, in] -> [B, N, width].
+/// The scale is that of the input width, as in the authors' code.
 Value transformer_layer(Layers& net, Value x, std::int64_t width) {
   Builder& b = net.builder();
   const ir::Shape shape = b.shape(x);
@@ -139,7 +139,7 @@ Value transformer_layer(Layers& net, Value x, std::int64_t width) {
   return b.add(a, net.mlp(mixed, width, "gelu", 0));
 }
 
-/// [B, (image / 16)^2, dim].
+/// Returns the tokens [B, (image / 16)^2, dim].
 Value tokens_of(Layers& net, Value image, const ir::Attributes& options) {
   Builder& b = net.builder();
   const Builder::Scope scope(b, "tokens_to_token");
@@ -185,7 +185,7 @@ void build_t2t(Layers& net, const ir::Attributes& options, std::int64_t batch) {
         [&](Value z) { return net.mlp(z, backbone_units(options), "gelu", dropout); },
         {.last = "fc2", .drop_path = rate, .heads = heads});
   }
-  // The norm works token by token, so the class token is taken before it.
+  // The norm works on each token alone, so the class token is taken before it.
   const Value pooled =
       net.layer_norm("norm", b.reshape(b.slice(x, 1, 0, 1), {batch, dim}), {.epsilon = kT2tEpsilon});
   net.classify(pooled, options.get_int("classes"),

@@ -41,8 +41,8 @@ ir::Module vit_avg() {
                3);
 }
 
-/// Blocks of x + W2 gelu(W1 LN(x)) on maps x [N, C, H, W], W1 and W2 convolutions of extent 1: ConvNeXt's
-/// block (Liu et al., CVPR 2022) without its depthwise convolution.
+/// Blocks of x + W2 gelu(W1 LN(x)) on maps x [N, C, H, W]. W1 and W2 are 1 x 1 convolutions. This is
+/// ConvNeXt's block (Liu et al., CVPR 2022) without its depthwise convolution.
 void build_maps(Layers& net) {
   constexpr std::int64_t kBatch = 2, kChannels = 12, kHeight = 3, kWidth = 5, kDepth = 2;
   Builder& b = net.builder();
@@ -69,7 +69,7 @@ void build_maps(Layers& net) {
   b.result("logits", net.linear("head", pooled, kClasses, {.init = kWide}));
 }
 
-/// Row t: the mean of rows 0 to t. x [B, N, D].
+/// Row t of the result is the mean of rows 0 to t. x is [B, N, D].
 Value mean_of_earlier(Builder& b, Value x) {
   const std::int64_t batch = b.shape(x).at(0), tokens = b.shape(x).at(1);
   ir::Doubles weights(static_cast<std::size_t>(tokens * tokens));
@@ -82,7 +82,7 @@ Value mean_of_earlier(Builder& b, Value x) {
   return b.matmul(b.broadcast(b.reshape(earlier, {1, tokens, tokens}), {batch, tokens, tokens}), x);
 }
 
-/// Pre-norm blocks of tokens that read earlier tokens only.
+/// Builds pre-norm blocks in which no token reads a later token.
 void build_causal(Layers& net) {
   constexpr std::int64_t kBatch = 2, kTokens = 6, kPixels = 5, kChannels = 8, kDepth = 2;
   Builder& b = net.builder();

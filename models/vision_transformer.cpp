@@ -13,7 +13,7 @@ namespace {
 using ir::Builder;
 using ir::Value;
 
-/// timm: int(dim * mlp_ratio), toward zero.
+/// As in timm: int(dim * mlp_ratio), rounded toward zero.
 std::int64_t hidden_units(const VisionTransformer& s) {
   return static_cast<std::int64_t>(static_cast<double>(s.dim) * s.mlp_ratio);
 }
@@ -48,12 +48,13 @@ void check_settings(const VisionTransformer& s) {
   }
 }
 
-/// Tokens that stand before the patches.
+/// Returns the number of tokens before the patches.
 std::int64_t prefix_tokens(const VisionTransformer& s) {
   return (s.class_token ? 1 : 0) + (s.distilled ? 1 : 0) + s.reg_tokens;
 }
 
-/// Keys' cubic kernel of a = -0.75, as PyTorch's bicubic interpolation has it; `distance` >= 0, of any shape.
+/// Keys' cubic kernel with a = -0.75, as in PyTorch's
+/// bicubic interpolation. `distance` is >= 0, of any shape.
 Value cubic_weight(Builder& b, Value distance) {
   constexpr double kA = -0.75;
   const auto polynomial = [&](std::initializer_list<double> coefficients) {  // the highest power first
@@ -68,8 +69,8 @@ Value cubic_weight(Builder& b, Value distance) {
   return b.select(b.compare("le", distance, b.constant_like(distance, 1)), near, outer);
 }
 
-/// [to, from]: what takes `from` samples in a row to `to` of them, at (i + .5) / scale - .5, with those at the ends
-/// repeated beyond them.
+/// A matrix [to, from] that resamples `from` samples in a row to `to` samples, at (i + .5) / scale - .5.
+/// Beyond the ends, the first and the last sample are repeated.
 Value cubic_matrix(Builder& b, std::int64_t to, std::int64_t from, double scale) {
   const auto index = [&](std::int64_t axis) {
     const Value i =
@@ -91,8 +92,8 @@ Value cubic_matrix(Builder& b, std::int64_t to, std::int64_t from, double scale)
   return matrix;
 }
 
-/// The rows of pos_embed [1, places, dim] that are of patches, from a square grid of side `from` to one of `to`, as DINO
-/// (Caron et al., ICCV 2021) has it: bicubic, the scale (to + .1) / from.
+/// Resizes the patches' rows of pos_embed [1, places, dim] from a square grid of side `from` to one of side
+/// `to`. It works as in DINO (Caron et al., ICCV 2021): bicubic, with the scale (to + .1) / from.
 Value resize_positions(Builder& b, Value positions, std::int64_t from, std::int64_t to) {
   const std::int64_t places = b.shape(positions).at(1), dim = b.shape(positions).at(2);
   const Value cubic = cubic_matrix(b, to, from, (static_cast<double>(to) + 0.1) / static_cast<double>(from));
@@ -112,7 +113,7 @@ Value outer_norm(Layers& net, const VisionTransformer& s, std::string_view name,
   return net.layer_norm(name, x, {.epsilon = s.norm_epsilon, .affine = s.outer_norms_affine});
 }
 
-/// The tokens that enter the blocks, [batch, prefix + patches, dim].
+/// Returns the tokens that enter the blocks, [batch, prefix + patches, dim].
 Value embed_tokens(Layers& net, const VisionTransformer& s, Value image) {
   Builder& b = net.builder();
   const std::int64_t batch = b.shape(image).at(0);
@@ -123,7 +124,7 @@ Value embed_tokens(Layers& net, const VisionTransformer& s, Value image) {
   std::vector<Value> parts;
   if (s.class_token)
     parts.push_back(net.parameter("cls_token", {1, 1, s.dim}, s.class_token_init, "cls_token"));
-  if (s.distilled)  // to all that looks for patches one more register
+  if (s.distilled)  // code that looks for patches sees one more register
     parts.push_back(net.parameter("dist_token", {1, 1, s.dim}, kTruncNormal, "reg_token"));
   if (s.reg_tokens > 0) {
     parts.push_back(
@@ -167,14 +168,16 @@ Value run_blocks(Layers& net, const VisionTransformer& s, Value x) {
   return x;
 }
 
-/// What the heads see, [batch, dim] each: one, or that of the class token and that of the distillation token.
+/// Returns what the heads read, [batch, dim] each: one
+/// tensor, or one each for the class and distillation tokens.
 std::vector<Value> pool_tokens(Layers& net, const VisionTransformer& s, Value x) {
   Builder& b = net.builder();
   const std::int64_t batch = b.shape(x).at(0), tokens = b.shape(x).at(1);
-  // The norm works token by token, so the tokens that are not pooled are left out before it: the same numbers
-  // as timm's, which norms all of them.
+  // The norm works on each token alone, so tokens that are not pooled are dropped before it. The numbers are
+  // the same as timm's, which norms all tokens.
   const auto norm = [&](Value z) {
-    // timm groups fc_norm with the head, and so does the code of the masked autoencoder (He et al., CVPR 2022).
+    // timm groups fc_norm with the head, and so does the
+    // code of the masked autoencoder (He et al., CVPR 2022).
     if (s.fc_norm) net.begin_head();
     return outer_norm(net, s, s.fc_norm ? "fc_norm" : "norm", z);
   };
@@ -210,7 +213,7 @@ void build_vision_transformer(Layers& net, const VisionTransformer& s, std::int6
   Builder& b = net.builder();
   const Value image = b.argument("image", {ir::DType::f32, {batch, s.channels, s.image, s.image}});
   const std::vector<Value> features = pooled_features(net, s, image);
-  // `norm` is of the last block's layer, as timm groups it.
+  // As in timm, `norm` belongs to the last block's layer, and the head's group begins after it.
   net.begin_head();
   if (s.classes == 0) {
     b.result("features", mean_of(b, features));

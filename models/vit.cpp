@@ -1,5 +1,5 @@
-// timm's vision transformer (timm.models.vision_transformer): its blocks, parameter names, layouts,
-// initialisation and options. DeiT's (Touvron et al., ICML 2021) are settings of it.
+// timm's vision transformer (timm.models.vision_transformer), with its blocks, parameter names, layouts,
+// initialisation and options. The networks of DeiT (Touvron et al., ICML 2021) are settings of it.
 #include "models/model.h"
 #include "models/parameters.h"
 #include "models/vision_transformer.h"
@@ -53,7 +53,7 @@ ir::Attributes vit(std::int64_t dim, std::int64_t depth, std::int64_t heads, std
 
 }  // namespace
 
-// The bounds keep every product of extents far from overflow; no network of this kind comes near.
+// The bounds keep every product of extents far from overflow. No real network of this kind comes near them.
 const Family kVit{
     .name = "vit",
     .doc = "the pre-norm vision transformer, as timm builds it",

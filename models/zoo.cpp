@@ -1,4 +1,4 @@
-// The residents: a family is its file and a row here.
+// The built-in model families. Each family has a file of its own and a row here.
 #include <memory>
 
 #include "ir/error.h"

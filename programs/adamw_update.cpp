@@ -1,5 +1,5 @@
-// AdamW (Loshchilov & Hutter, ICLR 2019; PyTorch's form), t the weight's updates with this one, bias
-// corrections in f64:
+// AdamW (Loshchilov & Hutter, ICLR 2019; PyTorch's form). t is the number of the weight's updates, including
+// this one. Bias corrections are in f64:
 //   m' = b1 m + (1 - b1) g,  v' = b2 v + (1 - b2) g^2
 //   w' = (1 - lr wd) w - lr / (1 - b1^t) m' / (sqrt(v') / sqrt(1 - b2^t) + eps)
 #include "programs/adamw_update.h"

@@ -61,7 +61,7 @@ bool has_tokens(const Builder& b, const Block& block) {
   return b.type(block.exit).rank() == 3 && join.batch_axis == 0 && join.token_axis == 1;
 }
 
-/// Without class token and registers.
+/// Returns the tokens of the image, without class token and registers.
 Value of_image(Builder& b, Value exit, const Prefix& prefix) {
   const std::int64_t tokens = b.shape(exit)[1];
   const bool is_cut = prefix.tokens > 0 && prefix.tokens < tokens;

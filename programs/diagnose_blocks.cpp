@@ -10,13 +10,14 @@ namespace {
 using ir::Opcode;
 using ir::Value;
 
-/// Follows one token of a value back to the parameter that it begins as.
+/// Follows one token of a value back to the parameter that it starts as.
 class TokenOrigin {
  public:
   TokenOrigin(const ir::Module& module, const ir::Function& function)
       : module_(module), function_(function), definitions_(function.definitions()) {}
 
-  /// The parameter's role; "" where the token is computed from the network's input, or by an op that mixes tokens.
+  /// Returns the parameter's role, or "" if the token comes
+  /// from the network's input or from an op that mixes tokens.
   std::string role(Value value, std::int64_t token) const {
     const std::int32_t at = definitions_[static_cast<std::size_t>(value.id)];
     if (at < 0) return "";

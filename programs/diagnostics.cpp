@@ -1,4 +1,4 @@
-// The residents: a diagnostic is its file and a row here.
+// The built-in diagnostics. Each has a file of its own and a row here.
 #include "programs/diagnostic.h"
 
 namespace rewire::programs {

@@ -1,4 +1,4 @@
-// The residents: an objective is its file and a row here.
+// The built-in objectives. Each has a file of its own and a row here.
 #include "programs/objective.h"
 
 namespace rewire::programs {
@@ -16,7 +16,7 @@ std::vector<const ObjectiveRow*>& objective_rows() {
 
 constexpr std::string_view kRemembered = "objective.";
 
-/// Of features, whatever the objective.
+/// Metrics of features, which every objective can have.
 const MetricInfo kOfNeighbours[] = {{"knn_top1", "k-NN top-1", Shown::percent, Better::higher},
                                     {"knn_top5", "k-NN top-5", Shown::percent, Better::higher}};
 

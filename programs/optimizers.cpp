@@ -1,4 +1,4 @@
-// The residents: an optimizer is its file and a row here. What they share stands below.
+// The built-in optimizers. Each has a file of its own and a row here. Their shared code is below.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -32,8 +32,9 @@ std::string state_name(const ChosenOptimizer& chosen, const StateSpec& state, co
   return fmt::format("{}.{}.{}", chosen.name, state.role, weight.name);
 }
 
-/// Adds them to the module, where it has not got them, and reads them. `updates`: those that the weight has had; none: no state
-/// starts as its weight, or each has.
+/// Adds the weight's states to the module, unless it has them, and reads
+/// them. `updates` counts the updates that the weight has had. It is empty
+/// if no state starts as its weight, or if every such state has started.
 std::vector<Value> read_states(Builder& b, const ChosenOptimizer& chosen, const Trainable& weight,
                                Value updates) {
   std::vector<Value> values;
@@ -101,7 +102,8 @@ ir::Schema with_common_parameters(ir::Schema own, double lr, double weight_decay
 
 namespace {
 
-/// no_1d is the rule of the public code of DINO, and of MAE's pretraining: all decays but biases and what has one axis.
+/// no_1d is the rule of the public code of DINO, and of MAE's
+/// pretraining: all weights decay but biases and those of one axis.
 bool is_decayed(const ir::Parameter& weight, const std::string& rule) {
   if (rule == "no_1d") return weight.type.rank() > 1 && !weight.name.ends_with(".bias");
   return rule == "all" || weight.decay;
@@ -257,7 +259,7 @@ Value emit_refresh(Builder& b, const ChosenOptimizer& chosen, const std::vector<
     b.set_location("refresh." + weights[i].name);
     for (const Value state : next.at(i)) {
       if (!ir::is_float(b.type(state).dtype)) continue;
-      // A sum of squares is finite where all of them are, and they are not too large to be used.
+      // A sum of squares is finite only if all values are finite and small enough to be used.
       const Value sum = sum_all(b, b.mul(state, state));
       finite = b.binary(ir::Opcode::logical_and, finite, b.unary(ir::Opcode::isfinite, sum));
     }

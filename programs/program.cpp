@@ -24,7 +24,8 @@ std::vector<std::string> names_of(const NamedValues& values) {
   return names;
 }
 
-/// Reports and terms of the loss, which a module that somebody wrote may have of any type.
+/// Returns a report or a term of the loss. A module that
+/// somebody wrote may give it any type, so it is checked.
 Value side_scalar(ProgramBuilder& program, const ir::Argument& result, DType dtype) {
   const ir::TensorType& type = program.b.type(result.value);
   if (!ir::is_float(type.dtype) || type.rank() != 0)
@@ -32,7 +33,7 @@ Value side_scalar(ProgramBuilder& program, const ir::Argument& result, DType dty
   return program.b.cast(result.value, dtype);
 }
 
-/// Names of a run's lines and of a program's results that no metric may take.
+/// Names that no metric may have, because a run's lines and a program's results use them.
 constexpr std::string_view kReserved[] = {
     "kind",          "epoch",   "step",          "grad_norm", "lr",        "finite",
     "samples_per_s", "samples", "images_per_s",  "images",    "seconds",   "run",
@@ -129,7 +130,7 @@ NamedValues InlinedNetwork::call(std::string_view name, const NamedValues& argum
   NamedValues results;
   for (const ir::Argument& result : function.results) {
     results.emplace(result.name, at(result.value));
-    // What they ask of the step is that of one pass.
+    // The step uses the reports, loss terms and updates of one pass only.
     if (calls_ == 0) program_.network_results.push_back({result.name, at(result.value)});
   }
   ++calls_;

@@ -1,4 +1,4 @@
-// The programs that do not train, and what training is of.
+// The programs that do not train, and the lists of the parameters that training changes.
 #include "programs/programs.h"
 
 #include <algorithm>
@@ -53,7 +53,7 @@ void add_grad_program(ir::Module& module, const TrainOptions& options) {
 
 namespace {
 
-/// Whether training takes what evaluation does not.
+/// Returns whether training takes inputs that evaluation does not take.
 bool trains_on_others(const Objective& objective, const ir::Module& module) {
   const std::vector<NetworkFunction> forms = objective.forms();
   if (forms.size() > 1 || forms.front().images != 1) return true;
@@ -61,7 +61,7 @@ bool trains_on_others(const Objective& objective, const ir::Module& module) {
                              [](const Input& input) { return input.filler == Filler::file; });
 }
 
-/// The loss as an evaluation of whole batches has it.
+/// Returns the loss as evaluation computes it for whole batches.
 Value evaluated_loss(ProgramBuilder& program, const Objective& objective) {
   add_states(program.module, objective);
   const NamedValues inputs = feed(program, objective.inputs(program.module));
@@ -94,8 +94,8 @@ void add_observed_program(ir::Module& module, const ir::Selection& selection, co
 
 namespace {
 
-/// The network with the logits of classes that are absent so low that they have no probability. They are finite: times
-/// the weight 0 of a sample that fills up the batch, the loss is 0.
+/// The network with such low logits for absent classes that these have no probability. The logits are
+/// finite, so the loss of a sample that fills up the batch, times its weight 0, is 0.
 class PresentClasses final : public Network {
  public:
   PresentClasses(ProgramBuilder& program, Network& network) : program_(program), network_(network) {}
@@ -171,7 +171,7 @@ Metrics add_average_eval_program(ir::Module& module, const ir::Selection& object
 
 namespace {
 
-/// What both programs take, and the velocity there.
+/// The inputs that both sampling programs take, and the velocity at this state.
 struct SampleProgram {
   SampleProgram(ir::Module& module, const std::string& name, const Objective& objective,
                 const SampleOptions& options)

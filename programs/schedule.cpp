@@ -1,4 +1,5 @@
-// The residents: a schedule is its file and a row here. Scalars are f64, so that a long run's rate is exact.
+// The built-in schedules. Each has a file of its own and a row
+// here. Scalars are f64, so that a long run's rate is exact.
 #include "programs/schedule.h"
 
 #include <cmath>

@@ -20,7 +20,7 @@ using ir::Value;
 
 namespace {
 
-/// What a step gives new values of beside what it trains, by name.
+/// Returns the names of the weights and states that a step updates without training them.
 std::vector<std::string> updated_states(const ir::Module& module, const Objective& objective) {
   std::vector<std::string> names;
   for (const ir::Argument& next : ir::side_results(module.function("forward"), ir::kUpdatePrefix))
@@ -29,7 +29,7 @@ std::vector<std::string> updated_states(const ir::Module& module, const Objectiv
   return names;
 }
 
-/// A variance over one value is 0 whatever the value is.
+/// The variance over one value is 0, whatever the value is.
 void check_batch_norms(const ir::Function& forward) {
   for (const ir::Op& op : forward.body) {
     if (op.code != Opcode::batch_norm) continue;
@@ -70,7 +70,7 @@ void check_training(const ir::Module& module, const TrainOptions& options) {
   }
 }
 
-/// sqrt of the sum of all squares, f32[].
+/// Returns the norm of all gradients together: sqrt of the sum of all squares, f32[].
 Value global_norm(Builder& b, const std::vector<Trainable>& trainables) {
   Value total;
   for (const Trainable& w : trainables) {
@@ -87,8 +87,8 @@ Value all_of(Builder& b, std::initializer_list<Value> conditions) {
   return all;
 }
 
-/// g * min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_; by each gradient's own norm, as DINO has it, or by
-/// that of all.
+/// Scales gradients: g * min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does. The norm is
+/// that of each gradient, as in DINO, or that of all gradients together.
 void clip(Builder& b, std::vector<Trainable>& trainables, Value norm, const TrainOptions& options) {
   if (options.clip_norm == 0) return;
   const auto scale_of = [&](Value length) {
@@ -104,8 +104,8 @@ std::string count_of_held(std::string_view weight) {
   return fmt::format("optimizer.step.held.{}", weight);
 }
 
-/// Gives the weights that the objective holds still their predicate and a count of their own; what counts, with the
-/// predicate.
+/// For each weight that the objective freezes, sets the predicate and adds an update count of its own.
+/// Returns these counts with their predicates.
 std::map<std::string, Value, std::less<>> hold(ProgramBuilder& program, std::vector<Trainable>& trainables,
                                                Value step, const TrainOptions& options) {
   Builder& b = program.b;
@@ -124,27 +124,28 @@ std::map<std::string, Value, std::less<>> hold(ProgramBuilder& program, std::vec
   return counts;
 }
 
-/// Whether forward asks for the share of the run that is done, and the run has an end.
+/// Returns whether forward reads the share of the run that is done, and the run has an end.
 bool counts_progress(const ir::Module& module, const TrainOptions& options) {
   return options.timeline.total_steps != 0 && module.find_parameter(ir::kProgress) != nullptr;
 }
 
-/// min(the schedule's step / total, 1) of `steps` i64[] updates, f32[]; the division is in f64.
+/// Returns min(the schedule's step / total, 1) after
+/// `steps` i64[] updates, as f32[]. The division is in f64.
 Value share_done(Builder& b, Value steps, const TrainOptions& options) {
   Value share =
       b.div(scheduled_step(b, steps, options.timeline), static_cast<double>(options.timeline.total_steps));
   return b.cast(b.binary(Opcode::minimum, share, b.constant_like(share, 1)), DType::f32);
 }
 
-/// What reads the progress in this program has that of train.step.
+/// Everything in this program that reads the progress reads that of train.step.
 void bind_progress(ProgramBuilder& program, const TrainOptions& options) {
   if (!counts_progress(program.module, options)) return;
   program.b.set_location("progress");
   program.read.emplace(ir::kProgress, share_done(program.b, program.b.param("train.step"), options));
 }
 
-/// A number that is finite where all next values are of what does not train; none where there are none. A batch norm's
-/// variance may overflow while loss and gradients do not.
+/// Returns a number that is finite if all next values of the program (ProgramBuilder::next) are finite. It
+/// is empty if there are none. A batch norm's variance may overflow while loss and gradients do not.
 Value magnitude_of_updates(ProgramBuilder& program) {
   Builder& b = program.b;
   Value total;
@@ -160,8 +161,8 @@ Value magnitude_of_updates(ProgramBuilder& program) {
   return total;
 }
 
-/// The result after_step.<weight> of forward as a function of another value of the weight: the ops that it
-/// depends on, behind what the program has.
+/// Returns the result after_step.<weight> of forward, as a function of another value of the weight. Appends
+/// the ops that it depends on to the program.
 Value constrained(ProgramBuilder& program, const std::string& weight, Value constraint, Value updated) {
   const ir::Function& forward = program.module.function("forward");
   std::vector<bool> needed(forward.types.size());
@@ -193,7 +194,7 @@ Value constrained(ProgramBuilder& program, const std::string& weight, Value cons
   return at(constraint);
 }
 
-/// Updates the averages with the values that this step gives, predicated on `finite`.
+/// Updates the averages with the values of this step, predicated on `finite`.
 void update_averages(ProgramBuilder& program, const std::vector<std::pair<std::string, Value>>& next,
                      Value finite, const TrainOptions& options) {
   if (options.ema == 0) return;
@@ -220,8 +221,8 @@ void update_averages(ProgramBuilder& program, const std::vector<std::pair<std::s
   }
 }
 
-/// One optimizer update from gradients that are final; `loss` may be absent. Names grad_norm, finite and lr
-/// as results; nothing but train.finite changes when the flag falls.
+/// Emits one optimizer update from gradients that are final; `loss` may be empty. Names grad_norm, finite
+/// and lr as results. If the step is not finite, only train.finite changes.
 void optimize(ProgramBuilder& program, std::vector<Trainable> trainables, Value loss,
               const TrainOptions& options, const UpdateCounters& counters) {
   Builder& b = program.b;
@@ -274,7 +275,7 @@ void optimize(ProgramBuilder& program, std::vector<Trainable> trainables, Value 
   b.result("lr", b.cast(lr, DType::f32));
 }
 
-/// The updates that each weight has had.
+/// Returns the number of updates that each weight has had.
 std::map<std::string, Value, std::less<>> read_update_counts(ProgramBuilder& program,
                                                              const TrainOptions& options,
                                                              const UpdateCounters& counters) {
@@ -292,7 +293,8 @@ std::map<std::string, Value, std::less<>> read_update_counts(ProgramBuilder& pro
   return updates;
 }
 
-/// Where the optimizer has a training point, the program reads it in the weight's place. The weights themselves, by name.
+/// If the optimizer has a training point, the program reads it in
+/// the weight's place. Returns the weights themselves, by name.
 std::map<std::string, Value, std::less<>> bind_training_points(ProgramBuilder& program,
                                                                const TrainOptions& options,
                                                                const UpdateCounters& counters) {
@@ -308,7 +310,7 @@ std::map<std::string, Value, std::less<>> bind_training_points(ProgramBuilder& p
   return weights;
 }
 
-/// The gradients that were taken there are the optimizer's of the weights themselves.
+/// The optimizer applies the gradients at the training points to the weights themselves.
 void unbind_training_points(ProgramBuilder& program, const std::map<std::string, Value, std::less<>>& weights,
                             std::vector<Trainable>& trainables) {
   for (Trainable& w : trainables) {
@@ -344,13 +346,13 @@ Metrics add_plain_step(ir::Module& module, const TrainOptions& options, const Up
   return out.metrics;
 }
 
-/// What the batches of a step so far have made of a weight that `forward` updates: kept apart from it until
-/// the step is done, so that one that is not finite leaves the weight as it was.
+/// The state with what the batches of a step so far made of a weight that `forward` updates. It is separate
+/// from the weight until the step is done, so that a step that is not finite leaves the weight unchanged.
 std::string pending_update(std::string_view weight) {
   return fmt::format("accumulate.update.{}", weight);
 }
 
-/// Every batch but the first of a step reads what the one before has made of such a weight or state.
+/// Every batch of a step but the first reads the pending value, which the batch before wrote.
 void bind_pending_updates(ProgramBuilder& program, const Objective& objective, Value micro) {
   Builder& b = program.b;
   add_states(program.module, objective);
@@ -365,15 +367,15 @@ void bind_pending_updates(ProgramBuilder& program, const Objective& objective, V
   }
 }
 
-/// The sum of a weight's gradients since the step began, "accumulate.<weight>".
+/// Returns the sum of a weight's gradients since the step began: the state "accumulate.<weight>".
 Value accumulated(Builder& b, const Trainable& weight) {
   const std::string name = "accumulate." + weight.name;
   b.module().add_state(name, b.type(weight.value), ir::StateKind::partial);
   return b.param(name);
 }
 
-/// accumulate.w += g / k. Each micro-batch draws its own random numbers: to the forward, the step is
-/// train.step * k + train.micro_step + first_draw.
+/// Adds the program with accumulate.w += g / k. Each micro-batch draws its own random numbers: the step that
+/// forward sees is train.step * k + train.micro_step + first_draw.
 Metrics add_accumulate(ir::Module& module, const TrainOptions& options, const UpdateCounters& counters) {
   module.add_state("train.micro_step", {DType::i64, {}}, ir::StateKind::partial);
   ProgramBuilder program(module, "accumulate");
@@ -410,7 +412,7 @@ Metrics add_accumulate(ir::Module& module, const TrainOptions& options, const Up
   return out.metrics;
 }
 
-/// The optimizer on what has been accumulated, which it clears.
+/// Adds the program that applies the optimizer to the accumulated gradients and clears them.
 void add_apply(ir::Module& module, const TrainOptions& options, const UpdateCounters& counters) {
   ProgramBuilder program(module, "apply");
   Builder& b = program.b;
@@ -441,7 +443,7 @@ void add_apply(ir::Module& module, const TrainOptions& options, const UpdateCoun
   program.finish(true);
 }
 
-/// refresh_first, or refresh.
+/// Adds the program refresh_first or refresh.
 void add_refresh(ir::Module& module, const TrainOptions& options, const UpdateCounters& counters,
                  bool first) {
   const ChosenOptimizer optimizer(options.optimizer);

@@ -1,5 +1,5 @@
-// The program that compiles kernels beside `rewire`: nvrtc-worker ARCH, started by
-// codegen/cuda/nvrtc_workers with a socket as its standard input. No user calls it.
+// The program that compiles kernels in parallel with `rewire`: nvrtc-worker ARCH. codegen/cuda/nvrtc_workers
+// starts it with a socket as its standard input. No user calls it.
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
     std::fputs("nvrtc-worker: started by rewire to compile CUDA kernels, and by nobody else\n", stderr);
     return 2;
   }
-  // Whatever ends the parent ends its workers; where that was before this line, the socket is closed.
+  // Linux ends this worker when its parent ends. If that was before this line, the socket is closed.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   return rewire::codegen::cuda::serve_nvrtc(STDIN_FILENO, std::atoi(argv[1]));
 }

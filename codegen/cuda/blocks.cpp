@@ -1,5 +1,5 @@
-// Block kernels as text: the walk over the plan's steps. Values are blocks_values.h's, barriers
-// blocks_order.h's, products blocks_dot.h's and blocks_tensor_dot.h's; see blocks_plan.h for the form.
+// Writes block kernels (blocks_plan.h) as text by walking the plan's steps. blocks_values.h writes values,
+// blocks_order.h barriers, blocks_dot.h and blocks_tensor_dot.h products.
 #include "codegen/cuda/blocks.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using tile::Node;
 using tile::TileValue;
 using Lanes = std::vector<std::int32_t>;
 
-constexpr std::int64_t kWarpReduction = 16;  // fewer elements are added by one thread
+constexpr std::int64_t kWarpReduction = 16;  // one thread alone adds up fewer elements
 
 class BlockWriter {
  public:
@@ -138,8 +138,9 @@ class BlockWriter {
     }
   }
 
-  /// All at once: every value of the same lanes is read before one of them is written, since one may become
-  /// what another was; those of more lanes come first, since they may repeat what has fewer.
+  /// Writes all carried values at once. Values with the same lanes are all read before one of them is
+  /// written, since one may become what another was. Values with more lanes come first, since they may
+  /// repeat a value with fewer lanes.
   void carry() {
     std::map<std::pair<std::size_t, Lanes>, std::vector<const tile::Carried*>, std::greater<>> by_lanes;
     for (const tile::Carried& carried : kernel_.carried) {
@@ -282,7 +283,7 @@ class BlockWriter {
     }
   }
 
-  /// To one scalar, known to every thread.
+  /// Writes reductions over all points to one scalar, which every thread then knows.
   void write_whole_reduction(const BlockStep& step) {
     start_reductions(step, "");
     values_.change_scope();
@@ -296,11 +297,11 @@ class BlockWriter {
       lines_.line("over_block<{}, {}>(shared, {});", reduction_functor(reduce.kind), plan_.threads,
                   text_.name(reduce.result));
     }
-    order_.before_all();  // its scratch is read until then
+    order_.before_all();  // over_block reads its scratch until here
   }
 
-  /// One result a warp, or a thread where there is little to add; or where rows lie in memory as packets, a
-  /// few threads.
+  /// Writes reductions that keep lanes. A warp computes one result, or a thread if there is little to add.
+  /// If rows lie in memory as packets, a few threads share a row (blocks_row_sums.h).
   void write_reduction(const BlockStep& step) {
     if (write_row_sums(step, plan_, text_, lines_, values_)) return;
     const bool warp = points(step.reduced) >= kWarpReduction;

@@ -31,7 +31,8 @@ std::int64_t first_gap(const std::vector<ArrayLife>& placed, const std::vector<S
 SharedArray shared_array(const tile::Kernel& kernel, const tile::ValueInfo& of, bool narrow) {
   SharedArray array{of.dtype, narrow, of.lanes, 1, 0, 0};
   const std::int64_t last = kernel.axes[static_cast<std::size_t>(of.lanes.back())].extent;
-  // Odd: columns, or narrow rows of 16 bytes, lie in distinct banks.
+  // The pitch is odd (narrow: an odd number of 16-byte packets). So the elements of a column, or narrow rows
+  // of 16 bytes, lie in distinct banks.
   array.pitch = narrow ? (parts_of(last, 8) | 1) * 8 : of.lanes.size() == 2 && last > 1 ? last | 1 : last;
   const std::int64_t elements = extent_of(kernel, of.lanes) / last * array.pitch;
   array.bytes = (elements * (narrow ? 2 : arithmetic_bytes(of.dtype)) + 15) / 16 * 16;

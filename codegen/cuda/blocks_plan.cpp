@@ -20,10 +20,10 @@ using tile::Kernel;
 using tile::Node;
 using tile::TileValue;
 
-constexpr int kAgainLimit = 4;  // ops of a value that is computed at each reader
+constexpr int kAgainLimit = 4;  // the most ops of a value that each reader recomputes
 constexpr int kNever = 1000;
 
-/// Lays a kernel out: its steps, where values are kept, and the places of arrays in shared memory.
+/// Plans a kernel: its steps, the homes of its values, and the places of its arrays in shared memory.
 class BlockLayout {
  public:
   BlockLayout(const Kernel& kernel, const DeviceTarget& target) : kernel_(kernel), target_(target) {
@@ -31,7 +31,7 @@ class BlockLayout {
     plan_.by_partition = walks_parts(kernel);
   }
 
-  /// nullopt: the target has too little shared memory.
+  /// Returns nullopt if the target has too little shared memory.
   std::optional<BlockPlan> plan() {
     find_definitions();
     while (true) {
@@ -62,9 +62,9 @@ class BlockLayout {
     });
   }
 
-  // --- what tensor cores multiply
+  // --- operands of tensor cores
 
-  /// Whether a value is bf16 exactly, and can lie in shared memory as such.
+  /// Returns whether a value is bf16 without loss, so that shared memory can hold it as bf16.
   bool is_narrow(TileValue of) const {
     const Node* node = plan_.value(of).node;
     if (node == nullptr || info(of).lanes.size() != 2 || unstaged_.contains(of.id)) return false;
@@ -85,7 +85,7 @@ class BlockLayout {
     });
   }
 
-  // --- what is computed where it is read
+  // --- values that their readers recompute
 
   static int op_cost(ir::Opcode code) {
     const double operations = ir::operations_each(code);
@@ -93,7 +93,8 @@ class BlockLayout {
     return operations <= 4 ? 3 : kNever;
   }
 
-  /// Costs by value, in the order of definition; what costs no more than the limit is computed again.
+  /// Computes the cost of each value, in the order of definition. Readers recompute a value that costs at
+  /// most kAgainLimit.
   void choose_again() {
     std::vector<int> cost(kernel_.values.size(), kNever);
     visit_nodes(kernel_, [&](const Node& node) {
@@ -122,7 +123,7 @@ class BlockLayout {
       const bool finished = std::holds_alternative<tile::Reduce>(node) ||
                             std::holds_alternative<tile::Dot>(node) || staged_.contains(result.id);
       value(result).home = home;
-      if (home == BlockHome::local) own = finished ? 1 : kNever;  // 1: it lies in shared memory anyway
+      if (home == BlockHome::local) own = finished ? 1 : kNever;  // 1: it is in shared memory anyway
     });
   }
 
@@ -142,7 +143,8 @@ class BlockLayout {
 
   // --- homes
 
-  /// What is read outside of its loop, or lanes that differ, lies in shared memory.
+  /// Puts a value into shared memory if it is read outside of its loop or over other lanes, or if no loop
+  /// computes it.
   void choose_homes() {
     last_read_.assign(kernel_.values.size(), -1);
     plan_.arrays.clear();
@@ -215,7 +217,8 @@ class BlockLayout {
     plan_.shared_bytes = place_arrays(std::move(lives), plan_.arrays);
   }
 
-  /// The largest load that a dot keeps in shared memory is read from device memory instead.
+  /// Reads the largest load that a dot keeps in shared memory from device memory instead. Returns false if
+  /// there is no such load.
   bool unstage() {
     std::int32_t largest = -1;
     for (std::int32_t id : staged_) {

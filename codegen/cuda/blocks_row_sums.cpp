@@ -38,7 +38,8 @@ class RowSumWriter {
     return tile::contains_lane(text_.info(value).lanes, step_.reduced[0]);
   }
 
-  /// What the sums read along the row, and how many neighbours of all of it lie as packets.
+  /// Finds what the sums read along the row (packets_), and the number of neighbours in a packet that suits
+  /// all of it (packet_).
   void find_packets(TileValue value) {
     const BlockValue& own = plan_.value(value);
     if (!along_the_row(value)) return;
@@ -59,7 +60,7 @@ class RowSumWriter {
   }
 
   void write_rows() {
-    // A power of two, which the packets of a row keep busy.
+    // `sharers` threads share a row: a power of two that is at most the number of packets, so all are busy.
     const auto packets = static_cast<std::uint64_t>(columns() / packet_);
     const auto sharers = static_cast<std::int64_t>(std::min<std::uint64_t>(std::bit_floor(packets), 32));
     const std::int64_t rows = row().extent, at_once = plan_.threads / sharers;
@@ -117,7 +118,7 @@ class RowSumWriter {
   std::int64_t packet_ = 1;
   struct Packet {
     std::string address;  // at the axes in scope
-    bool pairs = false;   // of bf16
+    bool pairs = false;   // the elements are pairs of bf16
   };
   std::map<std::int32_t, Packet> packets_;  // by value
 };

@@ -9,16 +9,16 @@
 namespace rewire::codegen::cuda {
 namespace {
 
-constexpr std::int64_t kBesideProducts = 60;     // registers of a thread, beside the elements of products
+constexpr std::int64_t kBesideProducts = 60;     // registers per thread besides the elements of products
 constexpr std::int64_t kBesideChains = 48;       // the same, if other products are chained to them
-constexpr std::int64_t kMostRegisters = 255;     // of a thread
-constexpr std::int64_t kHeldRegisters = 128;     // of a thread, for chained sums and held rows
-constexpr std::int64_t kSchedulers = 4;          // of a multiprocessor, with warps of its own each
-constexpr std::int64_t kRegisters = 16384 / 32;  // of a scheduler, for the threads of its warps
-constexpr std::int64_t kReservedShared = 1024;   // of a block, by the system
-constexpr std::int64_t kFewestWarps = 4, kMostWarps = 8;     // of a block with products on tensor cores
-constexpr int kFewestThreads = 64, kMostBlockThreads = 256;  // of one without
-constexpr int kResidentThreads = 2048;                       // of a multiprocessor
+constexpr std::int64_t kMostRegisters = 255;     // registers per thread
+constexpr std::int64_t kHeldRegisters = 128;     // registers per thread for chained sums and held rows
+constexpr std::int64_t kSchedulers = 4;          // per multiprocessor, each with warps of its own
+constexpr std::int64_t kRegisters = 16384 / 32;  // registers of a scheduler per lane of its warps
+constexpr std::int64_t kReservedShared = 1024;   // bytes per block that the system reserves
+constexpr std::int64_t kFewestWarps = 4, kMostWarps = 8;     // per block with products on tensor cores
+constexpr int kFewestThreads = 64, kMostBlockThreads = 256;  // per block without them
+constexpr int kResidentThreads = 2048;                       // threads per multiprocessor
 
 std::int64_t blocks_in_shared(const BlockFacts& facts) {
   return (facts.shared_bytes_per_block + kReservedShared) / (facts.shared_bytes + kReservedShared);
@@ -29,17 +29,17 @@ bool takes_width(const ProductFacts& product, std::int64_t width) {
   if (product.whole_rows) return width == product.column_tiles;
   // A chained product takes 16 columns at once.
   if (!product.chained.empty() && width % 2 != 0 && width != product.column_tiles) return false;
-  // A row's threads exchange what they store in fours of 8 columns (store_tile).
+  // store_tile exchanges the stored elements among a row's threads in groups of four times 8 columns.
   if (product.stores_columns && product.column_tiles >= 4 && width % 4 != 0) return false;
   return width <= 4 || std::ssize(product.inner) * 4 * width <= 48;
 }
 
 struct Width {
-  std::int64_t clocks = 0;  // of the step, about
+  std::int64_t clocks = 0;  // estimate for the step
   std::int64_t width = 1;   // of a warp's tile, in 8 columns
 };
 
-/// The fastest first.
+/// Returns the possible widths of a warp's tile, the fastest first.
 std::vector<Width> widths_of(const BlockFacts& facts, const ProductFacts& product, std::int64_t warps) {
   const auto clocks_of_product = [](std::int64_t inner, std::int64_t loads, std::int64_t width) {
     return inner * (loads + 4 * parts_of(width, 2) + 2 * width);
@@ -47,7 +47,7 @@ std::vector<Width> widths_of(const BlockFacts& facts, const ProductFacts& produc
   std::vector<Width> widths;
   for (std::int64_t width = 1; width <= product.column_tiles; ++width) {
     if (!takes_width(product, width)) continue;
-    std::int64_t tile = width * 24;  // the work on its elements
+    std::int64_t tile = width * 24;  // clocks of the work on its elements
     for (const std::int64_t inner : product.inner)
       tile += clocks_of_product(inner, holds_rows(facts, product) ? 0 : 4, width);
     for (const std::int64_t columns : product.chained)
@@ -68,7 +68,7 @@ std::int64_t clocks_of(const BlockFacts& facts, std::int64_t warps) {
   return clocks;
 }
 
-/// The registers of a thread, about.
+/// Estimates the registers per thread.
 std::int64_t registers_of(const BlockFacts& facts, const std::vector<int>& widths) {
   std::int64_t registers = 0;
   for (std::size_t i = 0; i < facts.products.size(); ++i) {
@@ -81,7 +81,7 @@ std::int64_t registers_of(const BlockFacts& facts, const std::vector<int>& width
   return std::min<std::int64_t>((registers + 7) / 8 * 8, kMostRegisters);
 }
 
-/// The blocks for which both registers and shared memory have room.
+/// Returns how many blocks both the registers and the shared memory of a multiprocessor can hold.
 int resident_of(const BlockFacts& facts, const BlockSchedule& schedule) {
   const std::int64_t warps = kRegisters / registers_of(facts, schedule.widths) * kSchedulers;
   const std::int64_t blocks = std::min(warps * 32 / schedule.threads, blocks_in_shared(facts));
@@ -96,7 +96,8 @@ BlockSchedule of_warps(const BlockFacts& facts, std::int64_t warps) {
   return schedule;
 }
 
-/// A warp without rows of its own in a step with chained products idles most of the time.
+/// Returns the most warps worth using. In a step with chained products, a warp without rows of its own idles
+/// most of the time.
 std::int64_t most_warps(const BlockFacts& facts) {
   std::int64_t most = 0;
   for (const ProductFacts& product : facts.products) {
@@ -105,7 +106,8 @@ std::int64_t most_warps(const BlockFacts& facts) {
   return most == 0 ? kMostWarps : std::clamp(most, kFewestWarps, kMostWarps);
 }
 
-/// Products need several blocks to hide their waiting; long lists of sums need registers.
+/// Returns a schedule without tensor cores. Dots need several resident blocks to hide their latency; long
+/// lists of sums need registers instead.
 BlockSchedule of_threads(const BlockFacts& facts, int threads) {
   return {threads, facts.has_dots ? std::max(512 / threads, 1) : 1, {}};
 }
@@ -116,13 +118,14 @@ int modelled_threads(const BlockFacts& facts) {
   return threads;
 }
 
-/// More registers for each thread of fewer blocks.
+/// Sets the number of resident blocks. With fewer blocks, each thread has more registers.
 BlockSchedule with_blocks(BlockSchedule schedule, int blocks) {
   schedule.resident_blocks = blocks;
   return schedule;
 }
 
-/// The next width of the step that takes the most time; the model's schedule if no step has another width.
+/// Takes the next best width for the step that takes the most time. Returns the model's schedule if no step
+/// has another width.
 BlockSchedule with_next_width(const BlockFacts& facts, const BlockSchedule& model) {
   BlockSchedule schedule = model;
   std::int64_t most = 0;
@@ -153,8 +156,9 @@ BlockFacts block_facts(const tile::Kernel& kernel, const BlockPlan& plan, const 
   return facts;
 }
 
-/// With products on tensor cores: as few warps as have their tiles done about as soon as any number of warps
-/// would, since shared memory limits the warps of a multiprocessor.
+/// Returns the cost model's schedule. With products on tensor cores, it takes the fewest warps that need at
+/// most 10% more time than the best number of warps, since shared memory limits the warps of a
+/// multiprocessor.
 BlockSchedule modelled_block(const BlockFacts& facts) {
   if (facts.products.empty()) return of_threads(facts, modelled_threads(facts));
   const std::int64_t most = most_warps(facts);

@@ -15,10 +15,10 @@ using tile::Node;
 using tile::TileValue;
 using Lanes = std::vector<std::int32_t>;
 
-constexpr std::int64_t kTileRegisters = 144;   // of a thread, for the elements of products
-constexpr std::int64_t kChainRegisters = 112;  // the same, with the sums of chained products
+constexpr std::int64_t kTileRegisters = 144;   // registers per thread for the elements of products
+constexpr std::int64_t kChainRegisters = 112;  // the same, with the sums of chained products included
 
-/// Of two lanes the one that is not `lane`.
+/// Returns the one of a value's two lanes that is not `lane`.
 std::int32_t other_lane_of(const Kernel& kernel, TileValue of, std::int32_t lane) {
   const Lanes& lanes = kernel.values[static_cast<std::size_t>(of.id)].lanes;
   return lanes[0] == lane ? lanes[1] : lanes[0];
@@ -94,8 +94,8 @@ class BlockStepper {
     return join(step, node, std::max({ready(node, step), section_begin_, ordered(node)}));
   }
 
-  /// The step that computes a product's left operand, where the product sums over that step's columns and
-  /// registers hold its sums; -1: there is none.
+  /// Returns the step to which a product can be chained. It computes the product's left operand, the product
+  /// sums over its columns, and registers hold the sums. -1: there is none.
   int chain(const Node& node) {
     const auto* dot = std::get_if<tile::Dot>(&node);
     if (dot == nullptr || !on_tensor_cores(*dot)) return -1;
@@ -110,8 +110,8 @@ class BlockStepper {
     return fits(longer, longer.whole_rows) ? at : -1;
   }
 
-  /// What a dot keeps in shared memory is loaded just before its first reader: what is read earlier may have
-  /// left its place by then.
+  /// Returns whether a load is placed just before its first reader. This holds for operands that a dot keeps
+  /// in shared memory: by then, values that were read earlier may have freed their place.
   bool is_deferred(const Node& node) const {
     const auto* load = std::get_if<tile::Load>(&node);
     return load != nullptr && !load->index && staged_.contains(load->result.id) &&
@@ -152,15 +152,16 @@ class BlockStepper {
   std::int32_t other_lane(TileValue of, std::int32_t lane) const { return other_lane_of(kernel_, of, lane); }
   std::int64_t extent(std::int32_t axis) const { return kernel_.axes[static_cast<std::size_t>(axis)].extent; }
 
-  /// The first step in which all operands are known.
+  /// Returns the first step in which all operands are known.
   int ready(const Node& node, const BlockStep& step) {
     int first = 0;
     for (TileValue operand : tile::operands_of(node)) first = std::max(first, ready_after(operand, step));
     return first;
   }
 
-  /// The step of the operand itself where both run point by point over the same lanes, or by every thread, or
-  /// where the reader can do with the elements of a product that its own thread holds.
+  /// Returns the operand's own step if the reader can run in it: both run point by point over the same
+  /// lanes, both run on every thread, or the reader needs only product elements that its own thread holds.
+  /// Otherwise returns the step after it.
   int ready_after(TileValue operand, const BlockStep& reader) {
     const BlockValue& source = value(operand);
     if (source.home == BlockHome::immediate) return 0;
@@ -186,13 +187,14 @@ class BlockStepper {
                                [&](const tile::Dot* dot) { return info(dot->result).lanes == step.lanes; });
   }
 
-  /// Whether registers hold a tile of its products, and the sums that are chained to them.
+  /// Returns whether registers hold a tile of the step's products, and the sums of the products chained to
+  /// them.
   bool fits(const BlockStep& product, bool whole_rows) const {
     const std::int64_t width = whole_rows ? parts_of(extent(product.column), 8) : 2;
     const std::int64_t dots = std::ssize(dots_of(product)),
                        sums = product_facts(kernel_, product).chained_registers();
     if (sums == 0) return dots * 4 * width <= kTileRegisters;
-    const std::int64_t tiles = whole_rows ? dots : std::max<std::int64_t>(dots, 2);  // one may yet join
+    const std::int64_t tiles = whole_rows ? dots : std::max<std::int64_t>(dots, 2);  // one may still join
     return tiles * 4 * width + sums <= kChainRegisters;
   }
 
@@ -216,7 +218,7 @@ class BlockStepper {
     return static_cast<int>(steps_.size()) - 1;
   }
 
-  /// Whether a node reads what a step computes.
+  /// Returns whether a node reads a value that the step computes.
   bool reads_of(const Node& node, int step) {
     const auto operands = tile::operands_of(node);
     return std::any_of(operands.begin(), operands.end(), [&](TileValue operand) {
@@ -226,7 +228,8 @@ class BlockStepper {
     });
   }
 
-  /// What is read and written keeps its order, a step apart.
+  /// Keeps the order of accesses to an argument that is read and written: returns the step after its last
+  /// access.
   int ordered(const Node& node) {
     const tile::Access* access = tile::access_of(node);
     if (access == nullptr || std::holds_alternative<tile::Random>(node)) return 0;

@@ -16,7 +16,7 @@ using tile::Node;
 using tile::TileValue;
 using Lanes = std::vector<std::int32_t>;
 
-/// How many neighbours of a narrow array a copy moves at once; 0: it is no copy.
+/// Returns how many neighbours of a narrow array a copy moves at once. 0: the load is not a copy.
 std::int64_t packet_of(const tile::Load& load, const BlockPlan& plan, const KernelText& text) {
   const BlockValue& own = plan.value(load.result);
   if (load.index || own.home != BlockHome::shared || !plan.array_of(load.result).narrow) return 0;
@@ -83,7 +83,7 @@ class TensorDotWriter {
                        text_.name(dot.b));
   }
 
-  /// The rows of the left operands, which a warp multiplies with all columns.
+  /// Loads the rows of the left operands into registers. A warp multiplies them with all columns.
   void hold_rows() {
     std::set<std::int32_t> held;
     for (const tile::Dot* dot : dots_of(step_)) {
@@ -106,7 +106,7 @@ class TensorDotWriter {
     values_.hold(dot.result, name + "[e]");
   }
 
-  /// Whether a tile is one of several side by side.
+  /// Returns whether several tiles lie side by side.
   bool has_right() const { return 8 * width_ < text_.axis(column_).extent; }
 
   // --- chained products
@@ -120,7 +120,8 @@ class TensorDotWriter {
       lines_.line("float {}[{}] = {{}};  // {}", tile_of(*dot), 4 * chained_width(*dot), sum_of(*dot));
   }
 
-  /// What is done with their elements, of all that have the same columns at once.
+  /// Writes the work on the elements of chained products, for all products that have the same columns at
+  /// once.
   void write_after_chained() {
     std::set<std::int32_t> done;
     for (const tile::Dot* dot : chained_) {
@@ -139,10 +140,10 @@ class TensorDotWriter {
     return std::ranges::any_of(chained_, [&](const tile::Dot* dot) { return dot->a == value; });
   }
 
-  // --- what is rounded once
+  // --- values that are rounded only once
 
-  /// Values that stand in tiles of bf16 alone, and of the step's nodes only products read: the tile is
-  /// rounded as it leaves, so what they round is put there as it is.
+  /// Finds values that are kept only in tiles of bf16 and that only products of this step read. A tile is
+  /// rounded when it is written, so it receives the value from before its casts.
   void find_rounded() {
     std::map<std::int32_t, int> readers;
     for (const Node* node : step_.nodes) {
@@ -167,14 +168,15 @@ class TensorDotWriter {
 
   // --- passes
 
-  /// What runs over the elements of a tile of products: a pass ends where a sum over rows must be known.
+  /// The nodes of one loop over the elements of a tile of products. A pass ends where the result of a sum
+  /// along rows is needed.
   struct Pass {
     std::vector<const Node*> nodes;
     std::vector<const tile::Reduce*> reduces;
     std::vector<TileValue> kept;  // computed here, read in a later pass
   };
 
-  /// Of the nodes that run over these lanes.
+  /// Returns the passes for the nodes that run over these lanes.
   std::vector<Pass> passes_of(const Lanes& lanes) const {
     std::map<std::int32_t, std::size_t> known;  // values of the step: the first pass that can read them
     std::map<std::int32_t, std::size_t> computed_in;
@@ -251,15 +253,16 @@ class TensorDotWriter {
     for (const tile::Reduce* reduce : pass.reduces) write_row_results(*reduce);
   }
 
-  /// Opens a loop over the elements of a tile that lie within the product.
+  /// Returns the text of the column of element e of a tile.
   std::string column_here() const {
     return fmt::format("{}fragment_column(e)", has_right() ? "right + " : "");
   }
-  /// Whether a tile has columns beyond the end.
+  /// Returns whether a tile has columns beyond the end of the axis.
   bool column_ends() const { return text_.axis(column_).extent % (8 * width_) != 0; }
 
-  /// `by_element`: of these something is written one by one, so rows and columns beyond the end have none.
-  /// Else they repeat the last, and no tile that leaves has them; columns only where nothing adds them up.
+  /// Opens a loop over the elements of a tile that lie within the product. `by_element`: elements are
+  /// written one by one, so rows and columns beyond the end are skipped. Otherwise they repeat the last one,
+  /// and a tile is stored without them. Columns repeat only if nothing adds them up.
   void open_elements(bool by_element) {
     const tile::Axis& row = text_.axis(step_.row);
     const tile::Axis& column = text_.axis(column_);
@@ -293,7 +296,7 @@ class TensorDotWriter {
     });
   }
 
-  /// The products of these columns that a later step reads: stored in the first pass.
+  /// Returns the products of these columns that a later step reads. They are stored in the first pass.
   std::vector<TileValue> dots_stored(bool first) const {
     std::vector<TileValue> stored;
     for (const Node* node : step_.nodes) {
@@ -330,7 +333,8 @@ class TensorDotWriter {
 
   Lanes lanes_of_tile() const { return {std::min(step_.row, column_), std::max(step_.row, column_)}; }
 
-  /// Whether a value goes to shared memory, or a store to memory, as a whole tile.
+  /// Return whether a value is put into shared memory (puts_tile), or a store writes to memory
+  /// (stores_tile), as a whole tile.
   bool puts_tile(TileValue value) const {
     return plan_.value(value).home == BlockHome::shared && plan_.array_of(value).narrow &&
            plan_.array_of(value).lanes.back() == column_;
@@ -365,8 +369,8 @@ class TensorDotWriter {
                 text_.name(result), at);
   }
 
-  /// A sum over rows becomes known to the threads that share a row, and to the block where a later step reads
-  /// it.
+  /// Gives the result of a sum along rows to the threads that share a row, and to the whole block if a later
+  /// step reads it.
   void write_row_results(const tile::Reduce& reduce) {
     const std::string name = text_.name(reduce.result) + "_rows";
     lines_.line("over_rows<{}>({});", reduction_functor(reduce.kind), name);
@@ -388,11 +392,11 @@ class TensorDotWriter {
   Lines& lines_;
   BlockValues& values_;
   const std::vector<const tile::Dot*> chained_;
-  std::map<std::int32_t, TileValue> rounded_;  // by value: what stands in its tile; nothing: it has none
-  // Of the tiles that are written: the step's, then those of the chained products.
+  std::map<std::int32_t, TileValue> rounded_;  // by value: the value put into its tile; {}: it has no tile
+  // The columns and the width of the tiles being written: the step's, then those of the chained products.
   std::int32_t column_;
   std::int64_t width_;
-  bool repeats_columns_ = false;  // in the pass that is written
+  bool repeats_columns_ = false;  // in the pass being written
 };
 
 }  // namespace

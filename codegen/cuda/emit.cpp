@@ -15,24 +15,27 @@ namespace rewire::codegen::cuda {
 
 namespace {
 
-// CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": what a block may opt in to.
+// The shared memory that a block may opt in to: CUDA C++ Programming Guide, "Technical Specifications per
+// Compute Capability".
 constexpr DeviceTarget kTargets[] = {{80, 166912, 108}, {86, 101376, 84},   {89, 101376, 142},
                                      {90, 232448, 132}, {100, 232448, 148}, {120, 101376, 170}};
-constexpr std::int64_t kRoomyBlock = 160 << 10;  // of shared memory: attention's larger tiles fit
-constexpr std::int64_t kBesideTiles = 4096;  // bytes of a block for what is no tile of bf16, as a row's sums
+constexpr std::int64_t kRoomyBlock = 160 << 10;  // bytes of shared memory: attention's larger tiles fit
+constexpr std::int64_t kBesideTiles = 4096;  // bytes of a block besides its bf16 tiles, such as a row's sums
 
-/// A part of a row space with column sums is a block that has one row in flight, some 3 KB at a width of 384,
-/// and waits for it twice. To keep memory busy a multiprocessor of an H100 needs 20 KB under way (3.3 TB/s
-/// times 0.8 us, over 132 of them). More parts cost more sums to finish.
+/// A part of a row space with column sums is one block. It has one row in flight, some 3 KB at a width of
+/// 384, and waits for it twice. To keep memory busy, a multiprocessor of an H100 needs 20 KB in flight (3.3
+/// TB/s times 0.8 us, over 132 multiprocessors). More parts mean more partial sums to finish.
 constexpr std::int64_t kPartsOfMultiprocessor = 8;
 
-/// Partial sums of a layer's gradients, up to 6.5 MB, wait for the other layers' to be finished with them.
-/// Read from memory then, and not from the L2 cache, they cost 2 us at 3 TB/s; finished alone by the 9 to 12
-/// blocks that such a kernel has, of 132 multiprocessors, some 20, and a launch.
+/// Partial sums of one layer's gradients, up to 6.5 MB, wait until they can be finished with those of the
+/// other layers. They are then read from memory instead of the L2 cache, which costs 2 us at 3 TB/s.
+/// Finished alone, they would cost some 20 us and a launch: such a kernel has 9 to 12 blocks for 132
+/// multiprocessors.
 constexpr std::int64_t kTableBytes = 8 << 20;
 
-/// An H100 SXM: 67 TFLOP/s of f32 beside 3.35 TB/s (its data sheet). A step is bound by what it moves and
-/// leaves most of the card's memory free, so a byte that is held there is worth no more than one that moves.
+/// For an H100 SXM: 67 TFLOP/s of f32 and 3.35 TB/s (its data sheet). The bytes that a step moves bound its
+/// time, and it leaves most of the card's memory free. So a byte held in memory is worth no more than a byte
+/// moved.
 constexpr std::int64_t kFlopsPerByte = 20, kWorth = 1;
 
 }  // namespace
@@ -63,10 +66,10 @@ WorkGrain work_grain(const DeviceTarget& target) {
   grain.narrow_gradient_elements = (target.shared_bytes_per_block - kBesideTiles) / 2;
   grain.table_bytes = kTableBytes;
   grain.row_sum_lanes = 0;
-  grain.lanes_side_by_side = 128;  // 8 threads of 16 elements, what rows_plan.h makes of most
+  grain.lanes_side_by_side = 128;  // 8 threads of 16 elements: most plans of rows_plan.h
   grain.rows_at_once = 32;         // groups of 8 threads in a block of 256
-  grain.group_ops = 200;           // more would spill registers
-  grain.counted_places = 4096;     // the host would have to be waited for
+  grain.group_ops = 200;           // more ops would spill registers
+  grain.counted_places = 4096;     // beyond that, the device would wait for the host
   return grain;
 }
 
@@ -76,8 +79,8 @@ ir::RecomputeCost recompute_cost() {
 
 namespace {
 
-/// Whether a kernel that does not transpose takes the form of rows (rows_plan.h); false: that of blocks;
-/// nullopt: a block of the target has too little shared memory for it.
+/// Returns true if a kernel that does not transpose becomes a row kernel (rows_plan.h), and false if it
+/// becomes a block kernel. nullopt: a block of the target has too little shared memory for it.
 std::optional<bool> form_of(const tile::Kernel& kernel, const DeviceTarget& target) {
   const auto rows = plan_rows(kernel, target);
   if (rows && !rows->crowded) return true;
@@ -114,8 +117,8 @@ KernelSource write(const tile::Kernel& kernel, const EntryPoint& entry, const De
                  schedule_text(*schedule), target.arch);
 }
 
-/// Whether a block has room for what the kernel keeps on chip. Where all values
-/// together are no more, no plan is asked for.
+/// Returns whether a block has room for what the kernel keeps on chip. If all values together fit, no plan
+/// is made.
 bool fits_on_chip(const tile::Kernel& kernel, const DeviceTarget& target) {
   std::int64_t bytes = 0;
   for (const tile::ValueInfo& value : kernel.values) {
@@ -132,7 +135,8 @@ std::vector<Schedule> as_schedules(const std::vector<One>& list) {
   return {list.begin(), list.end()};
 }
 
-/// Those of kernels that transpose may be of either form: the model's first, and some of each behind it.
+/// Appends row schedules to the schedules of a kernel that transposes, since it may take either form. The
+/// model's choice stays first, and both forms are in the list.
 std::vector<Schedule> with_rows(std::vector<Schedule> list, const std::vector<RowsSchedule>& rows,
                                 std::size_t most) {
   if (!rows.empty() && list.size() == most && most > 1) list.pop_back();

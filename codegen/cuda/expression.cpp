@@ -37,7 +37,8 @@ std::string integer_literal(double value, DType dtype) {
   return fmt::format("{}{}", static_cast<std::int64_t>(value), dtype == DType::i64 ? "LL" : "");
 }
 
-/// C's function of one float argument: "exp" has the twin "expf".
+/// Returns C's function for an op with one float argument. The name is for f64; f32 adds an f ("exp",
+/// "expf").
 std::string_view maths_function(Opcode code) {
   switch (code) {
     case Opcode::exp:
@@ -69,7 +70,8 @@ std::string_view compare_sign(const std::string& direction) {
   return direction == "eq" ? "==" : "!=";
 }
 
-/// Left to right: the left operand may be of the operator's own kind.
+/// Writes a binary operator. It groups left to right, so a left operand of the same kind needs no
+/// parentheses.
 Expression binary(const std::vector<Expression>& x, std::string_view sign, Binding binding) {
   const bool chain = x[0].binding == binding && binding != Binding::comparison;
   return {fmt::format("{} {} {}", chain ? x[0].text : x[0].within(binding), sign, x[1].within(binding)),
@@ -124,7 +126,7 @@ Expression arithmetic(Opcode code, const std::vector<Expression>& x, DType dtype
   internal_error("CUDA has no code for {} of integers", ir::opcode_name(code));
 }
 
-/// What a narrow dtype keeps of a result.
+/// Narrows a result to u8, bf16 or f16.
 Expression narrowed(Expression x, DType dtype) {
   if (dtype == DType::u8) return {"static_cast<unsigned char>(" + x.text + ")"};
   if (dtype == DType::bf16) return {"round_to_bf16(" + x.text + ")"};

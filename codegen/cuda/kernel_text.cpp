@@ -15,8 +15,8 @@ namespace {
 
 using tile::AxisUse;
 
-constexpr std::size_t kMemberLine = 100;   // columns of a comment
-constexpr std::int64_t kPacketBytes = 16;  // the widest access, and what arguments are aligned to
+constexpr std::size_t kMemberLine = 100;   // columns of a comment line
+constexpr std::int64_t kPacketBytes = 16;  // the widest access, and the alignment of arguments
 
 std::string extents_of(const tile::Kernel& kernel, AxisUse use) {
   std::string text;
@@ -26,7 +26,7 @@ std::string extents_of(const tile::Kernel& kernel, AxisUse use) {
   return text;
 }
 
-/// Bytes that the accesses of each direction move, each distinct window of an argument once.
+/// Returns the bytes read and the bytes written. Each distinct window of an argument counts once.
 std::pair<std::int64_t, std::int64_t> bytes_moved(const tile::Kernel& kernel) {
   std::set<std::tuple<bool, std::int32_t, std::int64_t, std::int64_t, std::vector<std::int64_t>>> windows;
   std::pair<std::int64_t, std::int64_t> bytes;
@@ -228,7 +228,7 @@ void KernelText::head(Lines& lines, const LaunchShape& launch, int resident_bloc
   }
   if (kernel_.partitions > 1) shape += fmt::format("  in {} parts", kernel_.partitions);
   if (!shape.empty()) lines.line("// {}", shape);
-  for (std::size_t i = 0; i < kernel_.origin.size();) {  // repeated lines once, with their number
+  for (std::size_t i = 0; i < kernel_.origin.size();) {  // prints repeated lines once, with their count
     std::size_t same = i;
     while (same < kernel_.origin.size() && kernel_.origin[same] == kernel_.origin[i]) ++same;
     lines.line("//   {}{}", kernel_.origin[i], same - i > 1 ? fmt::format(" ({} times)", same - i) : "");

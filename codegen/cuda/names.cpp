@@ -15,7 +15,7 @@
 namespace rewire::codegen::cuda {
 namespace {
 
-/// The longest start of `a` that ends with a dot and that `b` begins with.
+/// Returns the length of the longest prefix of `a` that ends with a dot and is also a prefix of `b`.
 std::size_t common_dots(const std::string& a, const std::string& b) {
   std::size_t common = 0;
   for (std::size_t i = 0; i < std::min(a.size(), b.size()) && a[i] == b[i]; ++i) {
@@ -24,8 +24,8 @@ std::size_t common_dots(const std::string& a, const std::string& b) {
   return common;
 }
 
-/// Words of C++, of the prelude and of every kernel that a name of the IR may spell, and the pointwise ops, which C's
-/// functions are named as.
+/// Returns whether a name of the IR is taken: by a word of C++, of the prelude or of every kernel, or by a
+/// pointwise op, since C's functions have the same names.
 bool is_taken(const std::string& name) {
   static const std::set<std::string_view> words = {
       "auto",     "bool",    "break",    "case",    "char",     "class",    "const",   "continue", "default",

@@ -16,7 +16,7 @@ namespace {
 using Program = void*;
 using Status = int;  // 0: success
 constexpr Status kInvalidOption = 5, kCompilation = 6;
-constexpr int kFirstWithMinimal = 13;  // for certain
+constexpr int kFirstWithMinimal = 13;  // the oldest version that is known to have --minimal
 
 struct NvrtcFunctions {
   SharedLibrary file{{"NVRTC (libnvrtc.so, part of the CUDA toolkit 12 or newer)",
@@ -69,7 +69,7 @@ class Compilation {
   Compilation(const Compilation&) = delete;
   Compilation& operator=(const Compilation&) = delete;
 
-  /// False if the text is refused; log() says why.
+  /// Returns false if NVRTC refuses the text; log() has the reason.
   bool compile(const std::vector<std::string>& options) {
     std::vector<const char*> pointers;
     for (const std::string& option : options) pointers.push_back(option.c_str());
@@ -126,13 +126,13 @@ std::vector<std::string> options_for(int arch, bool virtual_only) {
   std::vector<std::string> options = {
       fmt::format("--gpu-architecture={}_{}", virtual_only ? "compute" : "sm", arch), "--std=c++17",
       "--ptxas-options=-v", "--diag-suppress=177"};  // 177: a function that is never called
-  // Leaves out the declarations of textures and of CUDA's runtime, a third of the time that an empty text
-  // takes.
+  // Leaves out the declarations of textures and of CUDA's runtime. They take a third of the compile time of
+  // an empty text.
   if (major_version() >= kFirstWithMinimal) options.emplace_back("--minimal");
   return options;
 }
 
-/// The number that ends before `unit`, on a line.
+/// Returns the number directly before `unit` on a line; 0 if there is none.
 int number_before(std::string_view line, std::string_view unit) {
   const std::size_t end = line.find(unit);
   if (end == std::string_view::npos) return 0;

@@ -46,7 +46,7 @@ class Reader {
   std::string_view left_;
 };
 
-/// All of `size` bytes; false where the stream ends before.
+/// Receives exactly `size` bytes. Returns false if the stream ends earlier.
 bool receive_all(int socket, char* to, std::size_t size) {
   while (size > 0) {
     const ssize_t got = ::recv(socket, to, size, 0);
@@ -128,7 +128,7 @@ std::optional<std::string> take_message(std::string& arrived) {
 bool send_message(int socket, std::string_view message) {
   const std::string bytes = framed(message);
   for (std::size_t sent = 0; sent < bytes.size();) {
-    // A peer that has gone is an answer, not a signal.
+    // If the peer has gone, send() returns an error and raises no signal (MSG_NOSIGNAL).
     const ssize_t count = ::send(socket, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return false;

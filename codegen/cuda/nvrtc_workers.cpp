@@ -31,18 +31,18 @@ namespace {
 
 constexpr const char* kProgramVariable = "REWIRE_NVRTC_WORKER";
 constexpr const char* kLibraryVariable = "REWIRE_NVRTC";
-constexpr int kTries = 2;  // of a text whose worker ended
+constexpr int kTries = 2;  // for a text whose worker ended
 constexpr std::size_t kPiece = 1 << 16;
 constexpr std::size_t kMostLastWords = 4096;
 
-/// The same, beyond the numbers that a child's standard streams get.
+/// Moves a descriptor above the numbers that a child's standard streams get.
 void raise_above_standard_streams(Descriptor& descriptor) {
   if (descriptor && descriptor.get() <= STDERR_FILENO)
     descriptor = Descriptor(::fcntl(descriptor.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
 }
 
-/// How a process is started: its streams, no blocked signal, every signal's default, a group of its own (so
-/// that Ctrl-C reaches the parent alone, which decides).
+/// Settings for starting a worker: its streams, no blocked signal, the default action of every signal, and a
+/// process group of its own. So Ctrl-C reaches only the parent, which decides.
 class SpawnSetup {
  public:
   SpawnSetup(int socket, int words) {
@@ -67,7 +67,7 @@ class SpawnSetup {
   SpawnSetup(const SpawnSetup&) = delete;
   SpawnSetup& operator=(const SpawnSetup&) = delete;
 
-  /// 0 or an errno.
+  /// Returns 0 or an errno.
   int spawn(pid_t& child, const std::string& program, const std::string& argument,
             std::vector<std::string> environment) const {
     std::vector<char*> variables;
@@ -83,7 +83,7 @@ class SpawnSetup {
   posix_spawnattr_t attributes_{};
 };
 
-/// Ours, but the NVRTC that this process has opened.
+/// Returns this process's environment, with the path of the NVRTC that this process has opened.
 std::vector<std::string> worker_environment() {
   const std::string library = std::string(kLibraryVariable) + "=";
   std::vector<std::string> environment;
@@ -102,7 +102,7 @@ std::string describe_end(int status) {
 
 class Worker {
  public:
-  /// Where it cannot be started, started() is false and problem() says why.
+  /// If the worker cannot be started, started() is false and problem() has the reason.
   Worker(const std::string& program, int arch) {
     int pair[2] = {-1, -1};
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
@@ -127,7 +127,7 @@ class Worker {
   }
   ~Worker() {
     if (child_ <= 0) return;
-    if (job) ::kill(child_, SIGKILL);  // it would finish its text first
+    if (job) ::kill(child_, SIGKILL);  // otherwise it would finish its text first
     socket_.close();
     wait();
   }
@@ -138,13 +138,13 @@ class Worker {
   const std::string& problem() const { return problem_; }
   int socket() const { return socket_.get(); }
 
-  /// False: it has ended.
+  /// Sends a text to the worker. Returns false if the worker has ended.
   bool give(std::size_t number, std::string_view text) {
     job = number;
     return send_message(socket_.get(), text);
   }
 
-  /// Takes what has arrived; false: it has ended.
+  /// Receives what has arrived. Returns false if the worker has ended.
   bool receive() {
     char piece[kPiece];
     for (;;) {
@@ -157,15 +157,15 @@ class Worker {
   }
   std::optional<std::string> next_message() { return take_message(arrived_); }
 
-  /// Of one that has ended: how, and the last line that it wrote.
+  /// Returns how the worker ended, and the last line that it wrote.
   std::string last_words() {
     const int status = wait();
     const std::string line = last_line();
     return line.empty() ? describe_end(status) : fmt::format("{}: {}", describe_end(status), line);
   }
 
-  std::optional<std::size_t> job;  // what it compiles
-  bool greeted = false;            // it has said what it compiles with
+  std::optional<std::size_t> job;  // the text that it compiles
+  bool greeted = false;            // its Hello message has arrived
 
  private:
   int wait() {
@@ -193,7 +193,7 @@ class Worker {
   std::string problem_, arrived_;
 };
 
-/// Texts that wait, and the workers that compile them.
+/// The waiting texts, and the workers that compile them.
 class Workers {
  public:
   Workers(std::span<const CompileJob> jobs, const CompileRequest& request)
@@ -208,7 +208,7 @@ class Workers {
     waiting_.assign(order.begin(), order.end());
   }
 
-  /// Until nothing waits, or no worker can be had any more: what then waits is returned.
+  /// Runs until no text waits, or no further worker can be started. Returns the texts that still wait.
   std::deque<std::size_t> run() {
     const auto most = static_cast<std::size_t>(request_.processes);
     while (workers_.size() < most && !waiting_.empty() && start()) {
@@ -229,7 +229,7 @@ class Workers {
   }
 
  private:
-  /// One more worker, with its first text.
+  /// Starts one more worker with its first text. Returns false if it cannot be started.
   bool start() {
     if (program_.empty()) {
       do_without(fmt::format("neither {} nor /proc/self/exe names its program", kProgramVariable));
@@ -253,11 +253,11 @@ class Workers {
   void give_next(Worker& worker) {
     const std::size_t job = waiting_.front();
     waiting_.pop_front();
-    // One that has ended is told by its socket, like any other.
+    // If the worker has ended, its socket reports that to run(), as at any other time.
     static_cast<void>(worker.give(job, jobs_[job].text));
   }
 
-  /// False: this worker is done with.
+  /// Handles what a worker has sent. Returns false if the worker is no longer needed or has ended.
   bool attend(Worker& worker) {
     const bool lives = worker.receive();
     while (const std::optional<std::string> message = worker.next_message()) {
@@ -287,14 +287,15 @@ class Workers {
     return false;
   }
 
-  /// It compiles nothing, and neither will its like.
+  /// Puts the text of an unusable worker back into the queue, and warns once: other workers would fail
+  /// alike.
   void give_up(Worker& worker, const std::string& why) {
     if (!std::exchange(gave_up_, true)) request_.warn(fmt::format("NVRTC worker {} {}", program_, why));
     waiting_.push_front(*worker.job);
     worker.job.reset();
   }
 
-  /// Its text goes to another.
+  /// Gives the text of a worker that has ended to another worker. Returns false.
   bool mourn(Worker& worker) {
     if (!worker.job) return false;
     const std::string words = worker.last_words();

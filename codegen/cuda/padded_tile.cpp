@@ -1,4 +1,4 @@
-// Padding by counting bank conflicts of some warps; see padded_tile.h.
+// Chooses padding by counting the bank conflicts of some warps; see padded_tile.h.
 #include "codegen/cuda/padded_tile.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ constexpr int kMostPadding = 8;
 constexpr std::int64_t kBanks = 32, kWordBytes = 4;
 constexpr std::int64_t kThreadsLookedAt = 128, kThreadsAtOnce = 32;
 
-/// How often shared memory is asked for what a warp touches at once.
+/// Counts the shared memory transactions that an access of a warp takes: more than one is a bank conflict.
 class Banks {
  public:
   void touch(std::int64_t byte) {
@@ -53,7 +53,7 @@ class PaddingSearch {
     return times;
   }
 
-  /// `padding` elements behind those of the first `level` axes.
+  /// Returns the layout with `padding` elements after those of the first `level` axes.
   PaddedTile padded(const TileWalk& points, std::size_t level, int padding) const {
     PaddedTile tile{std::vector<std::int64_t>(sizes_.size(), 0), 1};
     for (std::size_t i = 0; i < points.order.size(); ++i) {

@@ -1,5 +1,5 @@
-// Row kernels as text: where a thread stands, the walk over its rows, and what is carried from row to row.
-// What is done with a row is rows_level.h's; see rows_plan.h for the form.
+// Writes row kernels (rows_plan.h) as text: the place of a thread, the walk over its rows, and the values
+// carried from row to row. rows_level.h writes the work on a row.
 #include "codegen/cuda/rows.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using tile::AxisUse;
 using tile::Node;
 using tile::TileValue;
 
-constexpr std::int64_t kMostUnrolled = 4;  // rows of a part whose loads are under way at once
+constexpr std::int64_t kMostUnrolled = 4;  // rows of a part whose loads are in flight at once
 
 class RowsWriter {
  public:
@@ -49,7 +49,7 @@ class RowsWriter {
  private:
   bool has_lanes() const { return !plan_.lane_axes.empty(); }
 
-  /// Of a level, as many as there are at most.
+  /// Returns the most reductions of any level of a section.
   static std::size_t reductions_of(const Section& section) {
     std::vector<std::size_t> counts(static_cast<std::size_t>(section.levels) + 1);
     for (const LeveledNode& node : section.nodes) {
@@ -95,7 +95,7 @@ class RowsWriter {
     return text;
   }
 
-  // --- where a thread stands
+  // --- the place of a thread
 
   void declare_places() {
     if (has_lanes()) {
@@ -138,7 +138,8 @@ class RowsWriter {
     if (plan_.by_partition && kernel_.partitions > 1) lines_.line("const int part = {};", block_);
   }
 
-  /// Rows that do not divide: the last ones are done twice, and written once.
+  /// Returns whether the rows do not divide evenly among the groups. The last rows are then computed twice,
+  /// but written once.
   bool uneven() const {
     if (plan_.by_partition) {
       return merges() && (kernel_.row_count() % plan_.groups != 0 ||
@@ -164,7 +165,7 @@ class RowsWriter {
                           row_name());
   }
 
-  /// The one axis that rows are made of gives its name.
+  /// Returns the name of the row index: the axis's name if rows have only one axis, otherwise "row".
   std::string row_name() const {
     const bool rows = !axes_of(kernel_, AxisUse::row).empty();
     std::string name;
@@ -267,8 +268,9 @@ class RowsWriter {
     lines_.close();
   }
 
-  /// What is not added in place flows to the next row, all at once: where one value becomes what another was,
-  /// that one is kept before it is overwritten, and lanes may repeat a scalar, so they come first.
+  /// Copies the carried values that are not added in place to the next row, all at once. If one value
+  /// becomes what another was, that one is saved before it is overwritten. Values with lanes come first,
+  /// since they may repeat a scalar.
   void copy_carried() {
     const auto flows = [&](std::size_t i, bool lanes) {
       return !plan_.carried[i].additive && text_.info(kernel_.carried[i].entry).lanes.empty() != lanes;
@@ -332,7 +334,8 @@ class RowsWriter {
     }
   }
 
-  /// Of a prologue whose instance several groups and blocks share, the first alone writes.
+  /// Returns the condition under which a section writes. If several groups and blocks share a prologue's
+  /// instance, only the first of them writes.
   std::string guard_of(SectionId section) const {
     const bool rows = !axes_of(kernel_, AxisUse::row).empty();
     if (section != SectionId::prologue || plan_.by_partition || !rows) return guard_;

@@ -58,7 +58,8 @@ class LevelWriter {
     return store != nullptr && lane_pattern(kernel_, store->access) == LanePattern::contiguous;
   }
 
-  /// Immediates and index arithmetic appear where they are read.
+  /// Returns whether a node belongs to the loop. Immediates and index arithmetic are written where they are
+  /// read.
   bool is_in_loop(const Node& node) const {
     if (is_row_store(node)) return !values_.is_array(std::get<tile::Store>(node).value);
     const TileValue result = tile::result_of(node);
@@ -105,7 +106,8 @@ class LevelWriter {
                 text_.name(result), pointer);
   }
 
-  /// A block of four words serves four neighbours, where a row begins with a block.
+  /// Writes a row of random draws. If a row begins with a Philox block, its four words serve four
+  /// neighbours.
   void write_row_of_draws(const tile::Random& random) {
     const bool contiguous = lane_pattern(kernel_, random.element) == LanePattern::contiguous;
     const std::string key =
@@ -142,7 +144,7 @@ class LevelWriter {
 
   // --- the loop over a thread's elements
 
-  /// Whether the loop needs to know which lane an element is.
+  /// Returns whether the loop needs the lane index of its elements.
   bool needs_lanes(const std::vector<const Node*>& nodes) const {
     return std::any_of(nodes.begin(), nodes.end(), [&](const Node* node) {
       if (std::holds_alternative<tile::Load>(*node)) return true;
@@ -187,7 +189,7 @@ class LevelWriter {
                        [&](const CarriedPlan& carried) { return carried.next == &node; });
   }
 
-  /// next = entry + value, in place.
+  /// Writes next = entry + value (or their maximum) in place.
   void write_added(TileValue next) {
     for (std::size_t i = 0; i < plan_.carried.size(); ++i) {
       const tile::Carried& carried = kernel_.carried[i];
@@ -215,7 +217,8 @@ class LevelWriter {
     lines_.line("{}{};", plan_.is_full() ? "" : "if (L::holds(e, thread)) ", sum);
   }
 
-  /// Those of a block that go together wait for each other once.
+  /// Finishes reductions. If a block shares a row, the reductions that go together (goes_with) are one call,
+  /// so the block's threads wait for each other once.
   void finish_reductions(const std::vector<const tile::Reduce*>& reductions) {
     for (std::size_t i = 0; i < reductions.size();) {
       const tile::Reduce& reduce = *reductions[i];

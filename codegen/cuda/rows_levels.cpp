@@ -55,7 +55,7 @@ void set_known(const Kernel& kernel, RowLevels& levels, TileValue value, Section
   home.lane = !info(kernel, value).lanes.empty();
 }
 
-/// Keeps loads and stores of one argument of a section in their order.
+/// Keeps the loads and stores of each argument of a section in their order.
 class AccessOrder {
  public:
   explicit AccessOrder(const Kernel& kernel) : kernel_(kernel) {}
@@ -86,7 +86,7 @@ class AccessOrder {
   std::map<std::int32_t, int> loaded_, stored_;  // by argument
 };
 
-/// Values of earlier sections are available at level 0.
+/// Assigns a section's nodes to levels. Values of earlier sections are available at level 0.
 Section level_section(const Kernel& kernel, RowLevels& levels, const std::vector<Node>& nodes, SectionId id) {
   Section section;
   AccessOrder order(kernel);
@@ -163,7 +163,7 @@ class HomeChooser {
     home.again = home.inlined = false;
   }
 
-  /// A constant or an index: written where it is read.
+  /// Returns whether a value is a constant or an index, which is written where it is read.
   bool is_immediate(TileValue value) const { return immediates_.contains(value.id); }
 
   void choose(const Node& node, SectionId section, int level) {

@@ -43,8 +43,8 @@ class Liveness {
   const tile::ValueInfo& info(TileValue value) const {
     return kernel_.values[static_cast<std::size_t>(value.id)];
   }
-  /// Constants and indices are written where they are read. A value in bf16 or f16 is held in f32: its cast to f32 takes no
-  /// register of its own.
+  /// Notes values that take no register of their own. Constants and indices are written where they are read.
+  /// A bf16 or f16 value is held in f32, so its cast to f32 takes no register.
   void note(const Node& node) {
     const TileValue result = tile::result_of(node);
     if (!result) return;
@@ -55,13 +55,14 @@ class Liveness {
     const ir::DType from = info(op->operands[0]).dtype;
     if (from == ir::DType::bf16 || from == ir::DType::f16) held_as_[result.id] = op->operands[0].id;
   }
-  /// The value whose register holds this one; -1: none does.
+  /// Returns the value whose register holds this one; -1: none does.
   std::int32_t held_as(std::int32_t id) const {
     const auto found = held_as_.find(id);
     return found == held_as_.end() ? id : found->second;
   }
 
-  /// Registers of the values that count and are read `later` levels on, at the level that needs most.
+  /// Returns the registers of the values that `counts` selects and that are read at least `later` levels
+  /// later, at the level that needs the most.
   template <class Counts>
   int most_live(int later, Counts counts) const {
     int most = 0;

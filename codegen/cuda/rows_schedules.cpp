@@ -16,21 +16,21 @@ using tile::Kernel;
 using tile::Node;
 
 constexpr int kBlockThreads = 256;
-constexpr int kLiveRegisters = 96;                      // what a thread's arrays may take together
-constexpr int kSideBySide = 64;                         // lanes that a group should span at least
-constexpr int kCrowded = 10000;                         // the cost from which on nothing fits
-constexpr int kFewRegisters = 20, kSomeRegisters = 64;  // of a thread's arrays
-constexpr int kLeastRegisters = 8;                      // so few that kMostResident threads have enough
-constexpr int kNear = 100;                              // a cut that costs more is not tried
-constexpr int kMostChunks = 4;                          // of lanes that are cut
-constexpr int kMostElements = 256;                      // of a thread, in any schedule but the model's
+constexpr int kLiveRegisters = 96;                      // the most registers of a thread's arrays together
+constexpr int kSideBySide = 64;                         // the fewest lanes that a group should span
+constexpr int kCrowded = 10000;                         // from this cost on, nothing fits
+constexpr int kFewRegisters = 20, kSomeRegisters = 64;  // registers of a thread's arrays
+constexpr int kLeastRegisters = 8;                      // few enough for kMostResident threads
+constexpr int kNear = 100;                              // cuts that cost this much more are not tried
+constexpr int kMostChunks = 4;                          // per thread, if lanes are cut
+constexpr int kMostElements = 256;                      // per thread, in any schedule but the model's
 constexpr int kMostRepeats = 64;
 constexpr int kRegistersPerBlock = 65536;
 constexpr int kRegistersOfThread = 255;
-constexpr int kMostPartBlocks = 4;   // of a multiprocessor, that walk parts and wait for memory in turn
-constexpr int kBesideArrays = 48;    // registers of such a thread that hold no array
-constexpr int kBesideRow = 24;       // of a thread of a block row that hold neither an array nor a scalar
-constexpr int kWantedElements = 12;  // of a thread: enough loads in flight, few registers
+constexpr int kMostPartBlocks = 4;   // per multiprocessor, if they walk parts and wait for memory in turn
+constexpr int kBesideArrays = 48;    // registers per thread of such blocks, besides its arrays
+constexpr int kBesideRow = 24;       // registers per thread of a block row, besides arrays and scalars
+constexpr int kWantedElements = 12;  // per thread: enough loads in flight, few registers
 constexpr std::int64_t kMergeBytes = 49152;  // shared memory for the groups' carried values
 
 // --- facts
@@ -50,8 +50,8 @@ bool has_reduction(const Kernel& kernel) {
   return found;
 }
 
-/// Blocks may run in any order. An argument that is read and written must be touched at one place for each
-/// row and lane, else one block computes all of them.
+/// Returns whether one block must compute all rows and lanes. Blocks may run in any order, so otherwise each
+/// row and lane must touch an argument that is read and written at one place of its own.
 bool is_one_block(const Kernel& kernel) {
   std::map<std::int32_t, const tile::Access*> first;
   bool shared = false;
@@ -80,9 +80,9 @@ int widest_vector(const Kernel& kernel, std::int64_t lanes) {
 
 // --- registers
 
-/// Registers that a thread's arrays may take, all of them alive. In a block's row of many arrays these are
-/// all that there are: the fewer threads share a row, the fewer hold its scalars, and the more rows are under
-/// way.
+/// Returns the registers that a thread's arrays may take, if all of them are alive. In a block row of many
+/// arrays, these are all the registers left: with fewer threads per row, fewer threads hold its scalars, and
+/// more rows are in flight.
 int allowed_registers(const RowFacts& facts, int threads) {
   if (threads <= 32 || !facts.has_many_arrays()) {
     const int of_a_thread =
@@ -93,9 +93,9 @@ int allowed_registers(const RowFacts& facts, int threads) {
   return (of_a_thread - kBesideRow - facts.live.scalars) * 3 / 2;
 }
 
-/// The registers of a thread in a block row of many arrays. About two thirds of what a level reads and writes
-/// are alive at once. Where that is too few, the rest is spilled (up to 56 registers, in a row of 22
-/// streams), and another row under way makes up for it.
+/// Estimates the registers per thread in a block row of many arrays. About two thirds of what a level reads
+/// and writes are alive at once. If that is too few, the rest is spilled (up to 56 registers, in a row of 22
+/// streams), and another row in flight makes up for it.
 int registers_of_row(const RowFacts& facts, int elements) {
   return facts.live.arrays * elements * 2 / 3 + facts.live.scalars + kBesideRow;
 }
@@ -107,16 +107,18 @@ bool is_block_of_many(const RowFacts& facts, const RowsSchedule& schedule) {
   return is_block_row(facts, schedule) && facts.has_many_arrays();
 }
 
-/// The rows, one per block, that a multiprocessor has registers for. Its warps are in four parts.
+/// Returns how many rows, one per block, a multiprocessor has registers for. Its warps are divided into four
+/// parts.
 int resident_rows(const RowFacts& facts, const RowsSchedule& schedule) {
   const int warps_of_part = kRegistersPerBlock / 4 / 32 / registers_of_row(facts, schedule.elements());
   return std::min(warps_of_part * 4 * 32, kMostResident) / schedule.block_threads();
 }
 
-/// Returns whether there are registers for the threads of a multiprocessor, by the cost model's measure.
+/// Returns whether the registers suffice for the threads of a multiprocessor, as the cost model estimates
+/// them.
 bool has_room(const RowFacts& facts, const RowsSchedule& schedule) {
   const int arrays = facts.live.arrays * schedule.elements();
-  // Rows that are walked one after another need few registers beside their arrays.
+  // Rows that are walked one after another need few registers besides their arrays.
   if (facts.walks_alone() && schedule.resident_blocks <= kMostPartBlocks &&
       (arrays + kBesideArrays) * schedule.resident_blocks * schedule.block_threads() <= kRegistersPerBlock)
     return true;
@@ -133,17 +135,18 @@ bool has_room(const RowFacts& facts, const RowsSchedule& schedule) {
 
 struct Cut {
   int vector = 1, threads = 1, chunks = 1;
-  int cost = 0;  // kCrowded and more: it takes too many registers
+  int cost = 0;  // kCrowded or more: the cut takes too many registers
 };
 
-/// The percentage of the elements of `threads` threads with `chunks` vectors each that are no lanes.
+/// Returns the percentage of elements that hold no lane, for `threads` threads with `chunks` vectors each.
 int waste(const RowFacts& facts, int threads, int chunks, int vector) {
   const std::int64_t span = std::int64_t{threads} * chunks * vector;
   const std::int64_t spans = (facts.lanes + span - 1) / span;
   return static_cast<int>(100 - 100 * facts.lanes / (spans * span));
 }
 
-/// For rows that stay whole: part of a warp, or where that takes too many registers, a block.
+/// Returns cuts for rows that stay whole. Part of a warp shares a row, or a block if that takes too many
+/// registers.
 std::vector<Cut> cuts_of_rows(const RowFacts& facts) {
   const int live = std::max(facts.live.arrays, 1);
   std::vector<Cut> list;
@@ -169,7 +172,7 @@ int most_threads_of_lanes(const RowFacts& facts) {
   return facts.by_partition ? 32 : kBlockThreads;
 }
 
-/// For lanes that need nothing of each other.
+/// Returns cuts for lanes that are independent of each other.
 std::vector<Cut> cuts_of_lanes(const RowFacts& facts) {
   const int live = std::max(facts.live.arrays, 1);
   int vector = facts.widest;
@@ -180,8 +183,8 @@ std::vector<Cut> cuts_of_lanes(const RowFacts& facts) {
   std::vector<Cut> list;
   for (int threads = 1; threads <= most_threads_of_lanes(facts); threads *= 2) {
     for (int chunks = 1; chunks <= kMostChunks && chunks * vector <= budget; ++chunks) {
-      if (chunks > 1 && chunks > filled) continue;  // more threads first
-      const int side_by_side = threads * vector;    // lanes that neighbours load at once
+      if (chunks > 1 && chunks > filled) continue;  // use more threads first
+      const int side_by_side = threads * vector;    // lanes that neighbouring threads load at once
       const bool cut_short = side_by_side < kSideBySide && side_by_side * chunks < facts.lanes;
       const int cost = 4 * waste(facts, threads, chunks, vector) + (kMostChunks - chunks) * 5 +
                        3 * kSideBySide / std::min(side_by_side, kSideBySide) + (cut_short ? 100 : 0);
@@ -191,7 +194,7 @@ std::vector<Cut> cuts_of_lanes(const RowFacts& facts) {
   return list;
 }
 
-/// The cheapest first.
+/// Returns the cuts, the cheapest first.
 std::vector<Cut> cuts_of(const RowFacts& facts) {
   std::vector<Cut> list = facts.cuts_lanes() ? cuts_of_lanes(facts) : cuts_of_rows(facts);
   std::ranges::stable_sort(list, {}, &Cut::cost);
@@ -206,7 +209,7 @@ bool merges_in_room(const RowsSchedule& schedule) {
   return bytes <= kMergeBytes || schedule.block_threads() <= 64 || schedule.groups == 1;
 }
 
-/// The groups of a block, which walk all rows, or those of a partition.
+/// Returns the number of groups per block. They walk all rows, or the rows of a partition.
 int groups_of(const RowFacts& facts, const RowsSchedule& schedule, int block_threads) {
   if (is_block_row(facts, schedule)) return 1;
   if (facts.by_partition && !facts.adds_up) return std::max(1, 32 / schedule.threads);
@@ -218,7 +221,7 @@ int groups_of(const RowFacts& facts, const RowsSchedule& schedule, int block_thr
   return next.groups;
 }
 
-/// The rows of a group: several, as long as every multiprocessor has blocks to choose from.
+/// Returns the rows per group: several, as long as every multiprocessor has blocks to choose from.
 int repeats_of(const RowFacts& facts, const RowsSchedule& schedule) {
   if (facts.by_partition) return 1;
   if (facts.is_one_block) return static_cast<int>((facts.rows + schedule.groups - 1) / schedule.groups);
@@ -236,7 +239,7 @@ RowsSchedule completed(const RowFacts& facts, const Cut& cut, int block_threads)
   const int threads = arrays <= kFewRegisters ? 1024 : arrays <= kSomeRegisters ? 512 : 1;
   int resident = std::max(threads / schedule.block_threads(), facts.walks_alone() ? 2 : 1);
   if (is_block_of_many(facts, schedule)) resident = std::max(resident, resident_rows(facts, schedule));
-  // No more than there are to run: a few blocks may have all registers.
+  // Keeps at most as many blocks resident as there are to run, so that a few blocks may use all registers.
   const std::int64_t blocks = facts.outer * row_blocks(facts, schedule) * lane_blocks(facts, schedule);
   const std::int64_t share = (blocks + facts.multiprocessors - 1) / facts.multiprocessors;
   const std::int64_t most = std::min<std::int64_t>(share, kMostResident / schedule.block_threads());

@@ -8,13 +8,13 @@
 namespace rewire::codegen::cuda {
 namespace {
 
-constexpr std::size_t kMostDigits = 6;  // of a number, so that products of two fit 64 bits
+constexpr std::size_t kMostDigits = 6;  // per number, so that a product of two fits 64 bits
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-/// Every number in a text; empty if one has too many digits.
+/// Returns every number in a text; nothing if one has too many digits.
 std::vector<int> numbers_in(std::string_view text) {
   std::vector<int> numbers;
   for (std::size_t at = 0; at < text.size();) {

@@ -17,7 +17,7 @@ using tile::Node;
 using tile::TileValue;
 
 constexpr std::int64_t kSampledBlocks = 8;
-constexpr int kMostIndexNodes = 64;  // of an index that is computed at every point
+constexpr int kMostIndexNodes = 64;  // of an index that is recomputed at every point
 
 bool compares(const std::string& direction, double a, double b) {
   if (direction == "lt") return a < b;
@@ -125,7 +125,7 @@ Address::Address(const Kernel& kernel, const Node& node)
   if (known_) sort_axes();
 }
 
-/// From indices and constants alone, by what index arithmetic is made of.
+/// Returns whether a value is computed from indices and constants alone, by the ops of index arithmetic.
 bool Address::is_computed(TileValue value, int& nodes) const {
   if (--nodes < 0) return false;
   const Node* node = definitions_[static_cast<std::size_t>(value.id)];
@@ -206,7 +206,7 @@ void Address::sort_axes() {
   for (std::size_t axis = strides_.size(); axis-- > 0;) {
     if (depends[axis] && kernel_->axes[axis].extent > 1) order_.push_back(static_cast<std::int32_t>(axis));
   }
-  // A stride of zero in the middle is a clamp's or a jump's: it says nothing of neighbours.
+  // A stride of 0 in the middle of the kernel comes from a clamp or a jump. It does not describe neighbours.
   std::ranges::stable_sort(order_, {}, [&](std::int32_t axis) {
     const std::int64_t stride = std::abs(strides_[static_cast<std::size_t>(axis)]);
     return std::pair(stride == 0, stride);
@@ -251,7 +251,7 @@ Traffic Request::take() {
 
 Traffic over_blocks(std::int64_t blocks, std::int64_t points,
                     const std::function<BlockTraffic(std::int64_t)>& of_block) {
-  constexpr double kStep = 0.6180339887498949;  // of the golden ratio: no two fall together
+  constexpr double kStep = 0.6180339887498949;  // from the golden ratio: no two samples coincide
   const std::int64_t count = std::min(blocks, kSampledBlocks);
   BlockTraffic sum;
   for (std::int64_t i = 0; i < count; ++i) {

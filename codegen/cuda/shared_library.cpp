@@ -15,7 +15,7 @@
 namespace rewire::codegen::cuda {
 namespace {
 
-/// Ends in a slash each; "" is the loader's own path.
+/// Returns the folders to search, each with a slash at its end; "" is the loader's own path.
 std::vector<std::string> library_folders() {
   namespace fs = std::filesystem;
   std::vector<std::string> toolkits;
@@ -33,14 +33,15 @@ std::vector<std::string> library_folders() {
   return folders;
 }
 
-/// What was opened stays mapped: some allocate as they load and never free, which would be a leak once they
-/// are gone.
+/// Opens a library, which stays mapped after it is closed. Some libraries allocate as they load and never
+/// free; after unmapping, that would be a leak.
 void* open(const std::string& path) {
   return ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 }
 
-/// The file that a variable names, links followed, if nobody else can have written it. UserError if somebody
-/// can, or it is a pipe or a device. A name without a slash is the loader's to find, in the system's folders.
+/// Returns the file that a variable names, with links resolved, if no other user can have written it. Throws
+/// UserError if one can, or if it is a pipe or a device. A name without a slash is left to the loader, which
+/// searches the system's folders.
 std::string trusted_path(const std::string& chosen) {
   if (chosen.find('/') == std::string::npos) return chosen;
   const TrustedFile library = open_trusted(chosen, O_RDONLY | O_NONBLOCK | O_NOCTTY, "the library");

@@ -1,4 +1,4 @@
-// The pipes of each kind of launch; see time_model.h.
+// Computes the times of the pipes for each kind of launch; see time_model.h.
 #include "codegen/cuda/time_model.h"
 
 #include <fmt/ranges.h>
@@ -27,26 +27,26 @@ constexpr std::array<Card, 3> kCards = {{{"a100", 80, 2.039e12, 312e12, 156e12, 
                                          {"h100", 90, 3.35e12, 989e12, 494e12, 67e12},
                                          {"h200", 90, 4.8e12, 989e12, 494e12, 67e12}}};
 
-// Shares of a peak and times that no data sheet tells, as others have measured them; the first profile of a
-// card is what they are to be corrected by.
-constexpr double kReached = 0.9;           // of the memory's bandwidth, by a copy
-constexpr double kLatency = 0.8e-6;        // from a load to its value under full traffic
-constexpr double kLibrary = 0.8;           // of the tensor cores' rate, by cuBLASLt's main loop
-constexpr double kOwn = 0.6;               // by mma.sync, which Hopper has beside its faster wgmma
-constexpr double kAttention = 0.4;         // by cuDNN's attention
-constexpr double kConvolution = 0.6;       // by its convolutions
-constexpr double kUnits = 0.7;             // of the f32 units' rate: not every clock issues
-constexpr double kCacheBytes = 5.5e12;     // a second, of the L2 cache of an H100
-constexpr double kShared = 2.0 / 3;        // of a tile's operands: two blocks of a cluster share one of them
-constexpr double kTile = 1.5e-6;           // of a tile before and after its main loop
-constexpr double kLaunch = 2.5e-6;         // from launch to launch in a graph, and until blocks run
-constexpr double kHostBytes = 25e9;        // a second, over PCIe
-constexpr std::int64_t kBesideLoads = 40;  // registers of a thread of a row kernel
-constexpr std::int64_t kBytesOfThread = 64;  // under way, of one that fills shared memory
-constexpr std::int64_t kFileRegisters = 65536, kFileThreads = 2048;  // of a multiprocessor
+// Shares of a peak, and times, that no data sheet states. Others have measured them. The first profile of a
+// card should correct them.
+constexpr double kReached = 0.9;             // share of the memory's bandwidth that a copy reaches
+constexpr double kLatency = 0.8e-6;          // seconds from a load to its value under full traffic
+constexpr double kLibrary = 0.8;             // share of the tensor cores' rate in cuBLASLt's main loop
+constexpr double kOwn = 0.6;                 // the same for mma.sync; Hopper also has the faster wgmma
+constexpr double kAttention = 0.4;           // the same for cuDNN's attention
+constexpr double kConvolution = 0.6;         // the same for cuDNN's convolutions
+constexpr double kUnits = 0.7;               // share of the f32 units' rate: not every clock issues
+constexpr double kCacheBytes = 5.5e12;       // per second, of the L2 cache of an H100
+constexpr double kShared = 2.0 / 3;          // share of operands loaded: two blocks of a cluster share one
+constexpr double kTile = 1.5e-6;             // seconds of a tile before and after its main loop
+constexpr double kLaunch = 2.5e-6;           // seconds between launches in a graph, and until blocks run
+constexpr double kHostBytes = 25e9;          // per second, over PCIe
+constexpr std::int64_t kBesideLoads = 40;    // registers per thread of a row kernel besides its arrays
+constexpr std::int64_t kBytesOfThread = 64;  // in flight, per thread that fills shared memory
+constexpr std::int64_t kFileRegisters = 65536, kFileThreads = 2048;  // per multiprocessor
 
-/// Instructions of an element, as the compiler writes them without fast maths: of the f32 units (integer
-/// arithmetic too), and of the units of special functions, which have an eighth of their rate.
+/// Instructions per element, as the compiler writes them without fast maths. `f32`: of the f32 units, with
+/// integer arithmetic. `special`: of the units of special functions, which have an eighth of their rate.
 struct Instructions {
   double f32 = 1, special = 0;
 };
@@ -77,7 +77,7 @@ Instructions instructions_of(ir::Opcode code) {
       return {25, 0};
     case random_normal:
       return {60, 3};
-    default:  // an op of which nothing better is known
+    default:  // an op for which nothing better is known
       return {std::max(ir::operations_each(code), 1.0), 0};
   }
 }
@@ -96,7 +96,7 @@ Prediction longest(std::initializer_list<Prediction> pipes) {
   return *std::ranges::max_element(pipes, {}, &Prediction::seconds);
 }
 
-/// A kernel of ours with the cost model's schedule.
+/// One of our kernels, with the cost model's schedule.
 class KernelTime {
  public:
   KernelTime(const Program& program, const KernelLaunch& launch, const DeviceTarget& target, const Card& card)
@@ -127,7 +127,7 @@ class KernelTime {
 
  private:
   Pipes arithmetic() const {
-    const double rate = kUnits * card_.f32_flops / 2;  // instructions a second
+    const double rate = kUnits * card_.f32_flops / 2;  // instructions per second
     Instructions all{static_cast<double>(work_.reduced + work_.accessed), 0};
     for (const auto& [code, elements] : work_.ops) {
       const Instructions each = instructions_of(code);
@@ -179,13 +179,13 @@ class KernelTime {
     return std::clamp<std::int64_t>(resident, 1, by_threads);
   }
 
-  /// What the threads of a block have asked for before the first of them waits.
+  /// Returns the bytes that the threads of a block request before the first of them waits.
   std::int64_t bytes_of_block() const {
     const std::optional<RowsPlan> plan = rows_plan();
     if (!plan) return kBytesOfThread * shape_.threads;
     std::int64_t bytes = std::max(loaded_at_once(plan->prologue, *plan), loaded_at_once(plan->body, *plan));
-    // Rows of a part whose loads the compiler has under way together: rows.cpp unrolls four where nothing is
-    // added up along a row.
+    // The compiler has the loads of several rows of a part in flight together: rows.cpp unrolls four rows if
+    // nothing is added up along a row.
     const bool reduces = std::ranges::any_of(
         kernel_.body, [](const tile::Node& node) { return std::holds_alternative<tile::Reduce>(node); });
     if (plan->by_partition && !reduces)
@@ -193,7 +193,7 @@ class KernelTime {
     return std::max<std::int64_t>(bytes, shape_.threads);
   }
 
-  /// Of the level with the most loads.
+  /// Returns the bytes that a block loads at once in the level with the most loads.
   std::int64_t loaded_at_once(const Section& section, const RowsPlan& plan) const {
     std::int64_t most = 0;
     for (int level = 0; level < section.levels; ++level) {
@@ -225,8 +225,8 @@ class KernelTime {
   std::int64_t blocks_ = 1;
 };
 
-/// A product of the library's: what is best of its usual tiles, each sum whole or in parts that are added up
-/// afterwards.
+/// Returns the time of a library's product: the best of its usual tiles, with each sum whole or in parts
+/// that are added up afterwards.
 double product_seconds(const DeviceGemmShape& shape, const DeviceTarget& target, double flops_per_second) {
   const auto count = [](std::int64_t extent, std::int64_t tile) { return (extent + tile - 1) / tile; };
   const double rate = kLibrary * flops_per_second / target.multiprocessors,

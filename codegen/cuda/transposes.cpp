@@ -1,5 +1,5 @@
-// Kernels that transpose as text: where a tile begins, the walks that fill shared memory, the one that
-// computes the tile's points, and those that empty shared memory; see transposes_plan.h for the form.
+// Writes kernels that transpose (transposes_plan.h) as text: the start of a tile, the walks that fill shared
+// memory, the walk that computes the tile's points, and the walks that empty shared memory.
 #include "codegen/cuda/transposes.h"
 
 #include <algorithm>
@@ -87,7 +87,7 @@ class TransposeWriter {
   const std::string& argument(const TileAccess& access) const {
     return text_.argument(tile::access_of(*access.node)->argument);
   }
-  /// Of an access's array: in shared memory, or of a thread's neighbours.
+  /// Returns the name of an access's array: in shared memory, or a thread's neighbours in registers.
   std::string array(const TileAccess& access) const {
     const char* kind = access.staged ? "tile" : "row";
     if (const auto* load = std::get_if<tile::Load>(access.node))
@@ -116,7 +116,7 @@ class TransposeWriter {
     if (plan_.walk.packet > 1) lines_.line("using P = Row<{0}, 1, {0}>;", plan_.walk.packet);
   }
 
-  /// Where the block's tile begins.
+  /// Declares where the block's tile begins.
   void declare_tile() {
     std::int64_t below = plan_.blocks;
     for (std::size_t i = 0; i < kernel_.axes.size(); ++i) {
@@ -135,7 +135,7 @@ class TransposeWriter {
     }
   }
 
-  /// A loop over a walk's packets, with the places of their first points.
+  /// Opens a loop over a walk's packets, and declares the places of their first points.
   void open_walk(const TileWalk& walk, const std::string& what) {
     const std::int64_t packets = plan_.points(walk) / walk.packet;
     if (packets > plan_.threads) lines_.directive("#pragma unroll 4");
@@ -157,7 +157,7 @@ class TransposeWriter {
     if (!outside.empty()) lines_.line("if ({}) continue;", outside);
   }
 
-  /// What an element of a packet adds to an axis: "e", "e / 4 % 2".
+  /// Returns what element e of a packet adds to the index along an axis: "e", "e / 4 % 2".
   static std::string along(std::int64_t below, std::int64_t step, std::int64_t packet) {
     if (step == 1) return "";
     std::string text = "e";
@@ -207,7 +207,8 @@ class TransposeWriter {
     return text.find(' ') == std::string::npos ? text : "(" + text + ")";
   }
 
-  /// The element of memory that an access touches here: in a packet's loop, for each of its elements.
+  /// Returns the element of memory that an access touches here; in a packet's loop, for each of its
+  /// elements.
   std::string element(const TileAccess& of) {
     const tile::Access& access = *tile::access_of(*of.node);
     Terms terms{access.offset, {}};
@@ -227,7 +228,7 @@ class TransposeWriter {
     const std::string at = element(access);
     return at == "0" ? argument(access) : argument(access) + " + " + at;
   }
-  /// The element of a staged access in shared memory.
+  /// Returns the element of a staged access in shared memory.
   std::string in_tile(const TileAccess& access) const {
     Terms terms;
     for (std::size_t axis = 0; axis < kernel_.axes.size(); ++axis) {
@@ -293,7 +294,7 @@ class TransposeWriter {
       if (load != nullptr && is_one_a_packet(access)) read(load->result);
     }
     open_packet(plan_.walk);
-    // What is read and written at one place is read first.
+    // An argument that is read and written at one place is read first.
     for (const TileAccess& access : plan_.accesses) {
       const auto* load = std::get_if<tile::Load>(access.node);
       if (load != nullptr && !is_read_only(kernel_, load->access)) read(load->result);
@@ -311,7 +312,7 @@ class TransposeWriter {
     close_walk();
   }
 
-  /// Whether all elements of a packet load the same.
+  /// Returns whether all elements of a packet load the same element of memory.
   bool is_one_a_packet(const TileAccess& access) const {
     if (access.staged || by_packet(access) || std::get<tile::Load>(*access.node).index) return false;
     const tile::Access& of = *tile::access_of(*access.node);
@@ -321,7 +322,7 @@ class TransposeWriter {
     return true;
   }
 
-  /// A thread's neighbours in registers.
+  /// Declares a thread's neighbours in registers, and loads them if the access is a load.
   void declare_row(const TileAccess& access) {
     const auto* load = std::get_if<tile::Load>(access.node);
     const TileValue value = load != nullptr ? load->result : std::get<tile::Store>(*access.node).value;
@@ -349,7 +350,7 @@ class TransposeWriter {
 
   // --- values
 
-  /// A value of the point at hand, which gets a name where it is first read.
+  /// Returns a value at the current point. It gets a name where it is first read.
   Expression read(TileValue value) {
     if (!known_[id(value)].text.empty()) return known_[id(value)];
     const Node& node = *definitions_[id(value)];
@@ -397,8 +398,8 @@ class TransposeWriter {
     return cast_expression({text, binding}, ir::DType::i32, dtype);
   }
 
-  /// Where the point at hand is along an axis: `in_tile` in its tile, `begin` in the kernel, and what an
-  /// element of a packet adds to both. "": zero.
+  /// The place of the current point along an axis: `in_tile` in its tile, `begin` in the kernel, and
+  /// `along`, which an element of a packet adds to both. "": zero.
   struct Place {
     std::string in_tile, along, begin;
   };

@@ -20,16 +20,16 @@ using tile::Kernel;
 using tile::Node;
 using Axes = std::vector<std::int32_t>;
 
-constexpr int kTileThreads = 256;               // of a block, at most, by the model
-constexpr int kUsualResident = 1024;            // so that a thread has 64 registers
-constexpr std::int64_t kMostPoints = 8192;      // of a tile
-constexpr std::int64_t kFewPoints = 1024;       // fewer do not fill a block, if there are blocks enough
-constexpr std::int64_t kMostShared = 48 << 10;  // bytes: several blocks of a multiprocessor have room
-// Bytes that a tile should have side by side, the model's first.
+constexpr int kTileThreads = 256;               // the most threads per block that the model chooses
+constexpr int kUsualResident = 1024;            // resident threads, so that each has 64 registers
+constexpr std::int64_t kMostPoints = 8192;      // the most points of a tile
+constexpr std::int64_t kFewPoints = 1024;       // fewer do not fill a block, if there are enough blocks
+constexpr std::int64_t kMostShared = 48 << 10;  // bytes, so that several blocks fit a multiprocessor
+// Bytes of a tile that should be neighbours in memory, the model's choice first.
 constexpr std::int64_t kRuns[] = {128, 64, 256};
-constexpr std::int64_t kGain = 10;        // the form must save a part in so many of what rows cost,
-constexpr std::int64_t kLeastGain = 128;  // sectors: less is not worth a form of its own
-constexpr std::int64_t kSharedCost = 4;  // where a sector counts again, one of so many, through shared memory
+constexpr std::int64_t kGain = 10;        // the form must save 1 / kGain of the cost of rows,
+constexpr std::int64_t kLeastGain = 128;  // and so many sectors: fewer are not worth this form
+constexpr std::int64_t kSharedCost = 4;   // sectors through shared memory cost 1 / kSharedCost more
 
 std::size_t slot(std::int32_t axis) {
   return static_cast<std::size_t>(axis);
@@ -42,11 +42,11 @@ bool same_place(const tile::Access& a, const tile::Access& b) {
   return a.offset == b.offset && a.strides == b.strides;
 }
 
-/// Whether every point of the kernel stands for itself: it may then be computed by any thread of any block.
-/// Numbers are drawn four at once, by the form of rows alone.
+/// Returns whether all points are independent, so that any thread of any block may compute a point. Only row
+/// kernels draw random numbers, four at once.
 bool is_pointwise(const Kernel& kernel) {
   if (walks_parts(kernel)) return false;
-  std::vector<std::pair<const tile::Access*, bool>> written;  // of what is written; whether it is a store
+  std::vector<std::pair<const tile::Access*, bool>> written;  // accesses to what is written; true: a store
   bool stores = false;
   for (const auto* section : {&kernel.prologue, &kernel.body}) {
     for (const Node& node : *section) {
@@ -60,7 +60,8 @@ bool is_pointwise(const Kernel& kernel) {
       for (std::size_t axis = 0; axis < kernel.axes.size(); ++axis) {
         if (kernel.axes[axis].extent > 1 && access->strides[axis] == 0) return false;
       }
-      // One thread meets what is read and written, reads it first and writes it once.
+      // One thread alone must touch an element that is read and written. It reads the element first, and
+      // writes it once.
       for (const auto& [before, stored] : written) {
         if (before->argument != access->argument) continue;
         const bool in_place = kernel.arguments[slot(access->argument)].use == tile::ArgumentUse::read_write;
@@ -77,7 +78,7 @@ class TransposePlanner {
  public:
   TransposePlanner(const Kernel& kernel, const DeviceTarget& target) : kernel_(kernel), target_(target) {}
 
-  /// nullopt: the schedule is not for the kernel.
+  /// Returns nullopt if the schedule does not fit the kernel.
   std::optional<TransposePlan> plan(const TransposeSchedule& schedule) {
     if (!prepare() || !takes(schedule)) return std::nullopt;
     std::optional<TransposePlan> best = tiled(schedule.tile);
@@ -87,7 +88,7 @@ class TransposePlanner {
     return best;
   }
 
-  /// The cost model's; nullopt: the form does not gain enough.
+  /// Returns the cost model's plan; nullopt if the form does not gain enough.
   std::optional<TransposePlan> modelled() {
     const std::vector<TransposePlan> plans = gaining();
     return plans.empty() ? std::nullopt : std::optional(plans.front());
@@ -111,7 +112,7 @@ class TransposePlanner {
  private:
   std::int64_t extent(std::int32_t axis) const { return kernel_.axes[slot(axis)].extent; }
 
-  /// False: the kernel is of another kind.
+  /// Returns false if the kernel is of another kind.
   bool prepare() {
     if (!is_pointwise(kernel_)) return false;
     addresses_ = addresses_of(kernel_);
@@ -122,7 +123,7 @@ class TransposePlanner {
     return true;
   }
 
-  /// Whether two accesses walk memory along their axes in different orders.
+  /// Returns whether two accesses walk memory along their axes in different orders.
   bool transposes() const {
     const Axes& all = std::ranges::find_if(addresses_, &Address::is_store)->order();
     return std::ranges::any_of(addresses_, [&](const Address& address) {
@@ -134,8 +135,8 @@ class TransposePlanner {
     });
   }
 
-  /// Whether rows may touch more than they must, by a glance: the neighbours of some access stand along
-  /// another axis than theirs, or are few.
+  /// Returns, by a quick test, whether a row kernel may touch more than it must: the neighbours of some
+  /// access lie along another axis than the row's lanes, or are few.
   bool may_gain() const {
     const auto along = std::ranges::find_if(rows_->lane_axes.rbegin(), rows_->lane_axes.rend(),
                                             [&](std::int32_t axis) { return extent(axis) > 1; });
@@ -151,7 +152,7 @@ class TransposePlanner {
     return load != nullptr && load->index;
   }
 
-  /// Plans that gain, the best first, each with a tile of its own.
+  /// Returns the plans that gain enough, the best first, each with a tile of its own.
   std::vector<TransposePlan> gaining() {
     std::vector<TransposePlan> plans;
     if (!prepare() || !transposes() || !may_gain()) return plans;
@@ -168,7 +169,7 @@ class TransposePlanner {
       plan->row_traffic = by_rows;
       plans.push_back(std::move(*plan));
     }
-    // A block for every multiprocessor comes before long neighbours.
+    // A block for every multiprocessor matters more than long runs of neighbours: `idle` is compared first.
     std::ranges::stable_sort(plans, {}, [&](const TransposePlan& plan) {
       const std::int64_t idle = std::max<std::int64_t>(target_.multiprocessors - plan.blocks, 0);
       return std::pair(idle, plan.cost);
@@ -184,7 +185,8 @@ class TransposePlanner {
     return product;
   }
 
-  /// Long along each access's neighbours; then along the first store's, until it fills a block.
+  /// Returns a tile that is long along each access's neighbours, then along the first store's axes until it
+  /// fills a block.
   std::vector<int> tile_of(std::int64_t run_bytes) const {
     std::vector<int> tile(kernel_.axes.size(), 1);
     for (const Address& address : addresses_) {
@@ -200,7 +202,7 @@ class TransposePlanner {
     return tile;
   }
 
-  /// As long as neighbours go.
+  /// Lengthens a tile along the axes of an access, as long as they are neighbours in memory.
   void lengthen(std::vector<int>& tile, const Address& address, std::int64_t run_bytes) const {
     const std::int64_t wanted = run_bytes / address.bytes();
     std::int64_t run = 1, next = 0;
@@ -215,7 +217,8 @@ class TransposePlanner {
     }
   }
 
-  /// Some `wanted` points of an axis, a multiple of `step`, such that the axis falls into parts of one size.
+  /// Returns about `wanted` points of an axis, a multiple of `step`, such that the axis divides into parts
+  /// of one size.
   int part_of(std::int32_t axis, std::int64_t wanted, std::int64_t step) const {
     const std::int64_t all = extent(axis);
     if (wanted >= all) return static_cast<int>(all);
@@ -223,7 +226,7 @@ class TransposePlanner {
     return static_cast<int>(std::min(pieces(even, step) * step, all));
   }
 
-  /// Some `wanted` points of an axis: a number that divides it, if there is one near.
+  /// Returns about `wanted` points of an axis: a number that divides its extent, if there is one nearby.
   int share_of(std::int32_t axis, std::int64_t wanted) const {
     for (std::int64_t size = std::min(wanted, extent(axis)); size > wanted / 2; --size) {
       if (extent(axis) % size == 0) return static_cast<int>(size);
@@ -245,7 +248,7 @@ class TransposePlanner {
     return points <= kMostPoints;
   }
 
-  /// All packets of a tile once, as evenly as may be.
+  /// Returns a number of threads that cover all packets of a tile, as evenly as possible.
   int threads_of(const TransposePlan& plan) const {
     const std::int64_t packets = pieces(plan.points(plan.walk), plan.walk.packet);
     const std::int64_t turns = pieces(packets, kTileThreads);
@@ -258,7 +261,8 @@ class TransposePlanner {
 
   // --- orders
 
-  /// The best order of points for a tile; nullopt: too much shared memory in any.
+  /// Returns the plan with the best order of points for a tile; nullopt if every order takes too much shared
+  /// memory.
   std::optional<TransposePlan> tiled(const std::vector<int>& tile) {
     std::optional<TransposePlan> best;
     std::set<Axes> tried;
@@ -278,7 +282,7 @@ class TransposePlanner {
         std::ranges::count_if(kernel_.axes, [](const tile::Axis& axis) { return axis.extent > 1; }));
   }
 
-  /// Points in the order of one access's neighbours.
+  /// Returns the plan with the points in the order of one access's neighbours.
   std::optional<TransposePlan> led_by(const Address& leader, const std::vector<int>& tile) {
     TransposePlan plan;
     plan.tile = tile;
@@ -309,7 +313,7 @@ class TransposePlanner {
     return walk;
   }
 
-  /// The most neighbours, a power of two, that a walk can take of an access at once.
+  /// Returns the most neighbours of an access, a power of two, that a walk can take at once.
   int packet(const TransposePlan& plan, const Address& address, const Axes& order) const {
     const auto* store = std::get_if<tile::Store>(&address.node());
     if (store != nullptr && store->predicate && varying_[slot(store->predicate.id)]) return 1;
@@ -338,7 +342,7 @@ class TransposePlanner {
     return true;
   }
 
-  /// Whether a thread's points are neighbours in memory, aligned or not.
+  /// Returns whether a thread's points are neighbours in memory, aligned or not.
   bool is_run(const TransposePlan& plan, const Address& address) const {
     std::int64_t below = 1;
     for (const std::int32_t axis : plan.walk.order) {
@@ -349,7 +353,8 @@ class TransposePlanner {
     return true;
   }
 
-  /// Adds to a point where the tile begins what a walk comes to. False: it leaves the kernel.
+  /// Moves a point from the start of the tile to index `linear` of a walk. Returns false if it leaves the
+  /// kernel.
   bool move(const TransposePlan& plan, const TileWalk& walk, std::int64_t linear, Point& point) const {
     bool inside = true;
     for (const std::int32_t axis : walk.order) {
@@ -361,9 +366,9 @@ class TransposePlanner {
     return inside;
   }
 
-  // --- what goes through shared memory
+  // --- accesses through shared memory
 
-  /// An array in the order of the points, behind those that there are.
+  /// Lays out an access's array in the order of the points, after the arrays that are there already.
   void lay_out(TransposePlan& plan, TileAccess& access) const {
     const auto dtype = kernel_.arguments[slot(tile::access_of(*access.node)->argument)].dtype;
     const auto bytes = static_cast<std::int64_t>(ir::dtype_bytes(dtype));
@@ -374,7 +379,8 @@ class TransposePlanner {
     plan.shared_bytes += pieces(access.bytes, 16) * 16;
   }
 
-  /// Decides of one access, and counts what it touches. What the points of a tile share is left to the cache.
+  /// Decides whether to stage an access, and counts what it touches. Elements that the points of a tile
+  /// share are left to the cache.
   void stage(TransposePlan& plan, TileAccess& access, const Address& address) {
     if (!address.is_known()) return;
     const Traffic direct = traffic(plan, address, {access.walk.order, plan.walk.packet},
@@ -394,7 +400,7 @@ class TransposePlanner {
     lay_out(plan, access);
   }
 
-  /// Of an access that takes `width` neighbours in a request.
+  /// Returns the traffic of an access that takes `width` neighbours per request.
   Traffic traffic(const TransposePlan& plan, const Address& address, const TileWalk& walk, int width) const {
     Point point(kernel_.axes.size()), first(kernel_.axes.size());
     Request request;
@@ -413,7 +419,7 @@ class TransposePlanner {
             point = first;
             if (!move(plan, walk, thread * walk.packet + e, point)) continue;
             const std::int64_t element = address.element(point);
-            if (thread == warp && std::exchange(before, element) == element) break;  // it is in a register
+            if (thread == warp && std::exchange(before, element) == element) break;  // already in a register
             request.touch(element * address.bytes(), width * address.bytes());
           }
           sum.traffic += request.take();
@@ -427,7 +433,7 @@ class TransposePlanner {
   const DeviceTarget& target_;
   std::vector<Address> addresses_;
   std::optional<RowsPlan> rows_;
-  std::vector<bool> varying_;  // by value, of the tile that is looked at
+  std::vector<bool> varying_;  // by value, for the tile being planned
   std::int64_t points_ = 1;
 };
 

@@ -13,7 +13,8 @@
 namespace rewire::codegen {
 namespace {
 
-/// Names that others have taken in spite of 64 random bits: somebody means it, or they were cut off.
+/// The number of names to try. If names with 64 random bits are taken, somebody takes them on purpose, or
+/// they are truncated.
 constexpr int kTries = 64;
 
 std::string descriptor_path(int descriptor) {
@@ -22,7 +23,8 @@ std::string descriptor_path(int descriptor) {
 
 std::uint64_t random_bits() {
   std::uint64_t bits = 0;
-  // Never waits: the answer of a system that has just started is random enough for a name.
+  // GRND_INSECURE never waits. Even a system that has just started returns bits that are random enough for a
+  // name.
   if (::getrandom(&bits, sizeof bits, GRND_INSECURE) != sizeof bits)
     bits = std::uint64_t{std::random_device{}()} << 32 | std::random_device{}();
   return bits;
@@ -46,7 +48,7 @@ std::string ReplacingFile::temporary_name() {
 
 ReplacingFile::ReplacingFile(int folder, std::string name, mode_t mode)
     : folder_(folder), name_(std::move(name)) {
-  // A name is given through /proc.
+  // An unnamed file (O_TMPFILE) later gets its name through /proc.
   if (::access("/proc/self/fd", X_OK) == 0)
     file_ = Descriptor(::openat(folder_, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, mode));
   for (int i = 0; i < kTries && !file_; ++i) {
@@ -96,7 +98,7 @@ bool ReplacingFile::commit(Durability durability) {
   if (::renameat(folder_, temporary_.c_str(), folder_, name_.c_str()) != 0) return fail();
   temporary_.clear();
   if (!syncs) return true;
-  // The new name is durable when the folder is. A folder may be writable without being readable: then the
+  // The new name is durable once the folder is synced. A folder may be writable but not readable; then the
   // system syncs it in its own time.
   const Descriptor folder(::openat(folder_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   return !folder || ::fsync(folder.get()) == 0 || errno == EINVAL || fail();

@@ -13,9 +13,10 @@
 namespace rewire::codegen {
 namespace {
 
-constexpr int kMostLinks = 40;  // as Linux itself
+constexpr int kMostLinks = 40;  // the same as in Linux
 
-/// "its group" …, and for whom chmod takes the right away; "" where the owner alone may write.
+/// Who else may write (`who`: "its group" …), and the classes from which chmod takes that right (`letters`).
+/// Both are "" if only the owner may write.
 struct Writers {
   std::string_view who, letters;
 };
@@ -29,7 +30,7 @@ bool is_foreign(const struct stat& status) {
   return status.st_uid != 0 && status.st_uid != ::geteuid();
 }
 
-/// The way to one file, from the root: where it stands, and the names still to come.
+/// Walks the path to one file from the root: the folder reached so far, and the names still to come.
 class Walk {
  public:
   Walk(const std::string& path, std::string_view what) : asked_(path), what_(what) {
@@ -84,7 +85,7 @@ class Walk {
 
   std::string place() const { return place_.empty() ? "/" : place_; }
 
-  /// The next names to take are those of `path`.
+  /// Puts the names of `path` next in the walk.
   void push(const std::string& path) {
     std::vector<std::string> names;
     for (const std::filesystem::path& name : std::filesystem::path(path)) {
@@ -140,7 +141,7 @@ class Walk {
   const std::string& asked_;
   std::string_view what_;
   Descriptor folder_;
-  bool is_shared_ = false;          // others may put files into the folder, though not take ours away
+  bool is_shared_ = false;          // others may add files to the folder, but not remove ours
   std::string place_;               // of the folder; "" for the root
   std::vector<std::string> names_;  // still to come, the last first
   int links_ = 0;

@@ -10,8 +10,8 @@ namespace {
 using ir::Opcode;
 using ir::Shape;
 
-// Cuts e, an index below high x low, into (e / low, e % low) if its terms fall apart: those with a
-// coefficient that is a multiple of `low` make the quotient, the others must stay below `low` together.
+// Splits e, an index below high x low, into (e / low, e % low) if its terms separate. The terms whose
+// coefficient is a multiple of `low` make the quotient; the others together must stay below `low`.
 bool divide(const Affine& e, std::int64_t low, const Extents& extents, Affine& quotient, Affine& remainder,
             std::optional<AxisSplit>& split) {
   quotient = {e.offset / low, {}};
@@ -76,7 +76,7 @@ void apply_split(Affine& affine, int axis, std::int64_t low_extent, int low_axis
   if (it == affine.terms.end()) return;
   const std::int64_t coefficient = it->second;
   it->second *= low_extent;
-  affine.terms[low_axis] = coefficient;  // which may move them all
+  affine.terms[low_axis] = coefficient;  // an insertion may move all terms
 }
 
 std::optional<IndexMap> operand_map(const ir::Op& op, const Shape& operand_shape, const Shape& result_shape,

@@ -1,4 +1,4 @@
-// Binding of attention's tile kernels; see attention.h.
+// Binds attention's tile kernels to buffers; see attention.h.
 #include "codegen/fuse/attention.h"
 
 #include <map>
@@ -32,7 +32,7 @@ ir::DType dtype_of(const Program& program, const View& view) {
   return program.buffers[static_cast<std::size_t>(view.buffer)].type.dtype;
 }
 
-// Arguments are bound by their names; kernel and arguments then take the names of the program.
+// Binds arguments to buffers by name. The kernel and its arguments then get names from the program.
 std::vector<KernelLaunch> launches_of(const Program& program, std::vector<tile::Kernel> kernels,
                                       const std::map<std::string, std::int32_t>& buffers,
                                       const std::string& location) {

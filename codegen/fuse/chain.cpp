@@ -63,7 +63,8 @@ double apply(Opcode code, double a, double b) {
   }
 }
 
-/// The one value of all elements of a constant, seen through views.
+/// Returns the value of a constant whose elements all have the same value, seen through views; nullopt for
+/// others.
 std::optional<double> constant_of(const Function& function, const std::vector<std::int32_t>& definitions,
                                   Value value) {
   std::int32_t at = definitions[static_cast<std::size_t>(value.id)];
@@ -110,7 +111,7 @@ class Tracing {
   Chain chain_;
 };
 
-/// What a chain computes at a point: `sources` by Value::id.
+/// Returns what a chain computes at a point. `values`: the values of the sources, by Value::id.
 double value_at(const Function& function, const std::vector<std::int32_t>& definitions, const Chain& chain,
                 Value value, std::map<std::int32_t, double> values) {
   const auto read = [&](Value operand) {
@@ -125,7 +126,7 @@ double value_at(const Function& function, const std::vector<std::int32_t>& defin
   return values.at(value.id);
 }
 
-/// Both signs, dense where the two forms of GELU differ, and far out.
+/// Returns points of both signs: dense where the two forms of GELU differ, and some far out.
 std::vector<double> points() {
   std::vector<double> points = {-1e3, -37, -12, 12, 37, 1e3};
   for (int i = -48; i <= 48; ++i) points.push_back(i * 0.17);
@@ -134,7 +135,7 @@ std::vector<double> points() {
 
 constexpr double kAgreement = 1e-6;
 
-/// tanh's argument and its derivative.
+/// The argument of tanh in GELU, and its derivative.
 double inner(double x) {
   return std::numbers::sqrt2 * std::numbers::inv_sqrtpi * (x + ir::kGeluCubic * x * x * x);
 }

@@ -1,4 +1,4 @@
-// Groups to tile kernels, op by op; see emit.h.
+// Writes groups as tile kernels, op by op; see emit.h.
 #include "codegen/fuse/emit.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ using tile::TileValue;
 
 constexpr std::int64_t kMaxVectorExtent = 4096;
 
-// The largest divisor of n that is at most `limit`; 1 if n has none.
+// Returns the largest divisor of n that is at most `limit`; 1 if n has none.
 std::int64_t largest_divisor(std::int64_t n, std::int64_t limit) {
   for (std::int64_t d = std::min(n, limit); d > 1; --d) {
     if (n % d == 0) return d;
@@ -35,7 +35,7 @@ std::int64_t largest_divisor(std::int64_t n, std::int64_t limit) {
   return 1;
 }
 
-// A long axis alone would be one instance: cut it into rows.
+// Cuts a group's only axis into rows if it is long. Uncut, it would be one instance.
 Group cut_long_axis(const Grouping& grouping, const Group& group) {
   const std::set<int> axes = group.all_axes();
   if (axes.size() != 1) return group;
@@ -55,7 +55,7 @@ AxisPlan axes_of(const Grouping& grouping, const Group& group) {
   return *plan;
 }
 
-// What a kernel moves: each buffer counts once for the elements it touches.
+// Reports what a kernel moves. Each buffer counts once, for the elements that the kernel touches.
 GroupReport report_of(const tile::Kernel& kernel, std::int64_t flops) {
   std::map<std::int32_t, std::int64_t> read, written;
   const auto touched = [&](const tile::Access& a) {
@@ -125,7 +125,7 @@ class Emitter {
   const Op& op_at(int index) const { return grouping_.function().body[static_cast<std::size_t>(index)]; }
   const ir::TensorType& type(Value value) const { return grouping_.function().type(value); }
 
-  // The operand of an op: computed in this group, a constant, an index, or loaded.
+  // Returns the operand of an op: a value that this group computed, a constant, an index, or a load.
   Emitted operand(int index, int position) {
     const Source& source = group_.sources.at({index, position});
     const Op* definition = grouping_.definition(source.root);
@@ -214,7 +214,8 @@ class Emitter {
     return reduce(op, value, axes, index);
   }
 
-  // The reduced lane axes that the value has; what it lacks it repeats, and the sum multiplies.
+  // Returns the reduced lane axes that the value has. It repeats along the others, so the sum is multiplied
+  // by repeats().
   std::vector<std::int32_t> reduced_lanes(int index, const Emitted& value) const {
     std::vector<std::int32_t> axes;
     const auto& lanes = builder_.lanes(value.value);
@@ -232,7 +233,8 @@ class Emitter {
     return rest;
   }
 
-  // How often each element stands in the sum of a reduction over `axes` of the lanes it reduces.
+  // Returns how often each element occurs in a reduction's sum, if only `axes` of its reduced lanes are
+  // summed.
   std::int64_t repeats(int index, const std::vector<std::int32_t>& axes) const {
     std::int64_t product = 1;
     for (int axis : group_.reduced_axes(index, op_at(index))) {
@@ -261,8 +263,8 @@ class Emitter {
     return value;
   }
 
-  // A reduction nobody inside reads: over lanes alone it is stored per row; over rows it is carried and
-  // leaves at the end.
+  // Emits a reduction that no op of the group reads. Over lanes alone, it is stored for each row. Over rows,
+  // it is carried and stored at the end.
   void emit_sink(int index) {
     const Op& op = op_at(index);
     const Value result = op.results[0];
@@ -293,8 +295,8 @@ class Emitter {
     finish_sink(index, carried.last, row_sum);
   }
 
-  // Whether the sum goes over all lanes of the value, and enough of them: one number is then carried over the
-  // rows, and not a whole row, which would be read and written with each.
+  // Returns whether the sum runs over all lanes of the value, and over enough of them. Then one number is
+  // carried over the rows, not a whole row, which each row would read and write.
   bool sums_rows_first(int index, const Emitted& value) const {
     const auto& lanes = builder_.lanes(value.value);
     std::int64_t elements = 1;
@@ -304,7 +306,7 @@ class Emitter {
            reduced_lanes(index, value).size() == lanes.size();
   }
 
-  /// `row_sum`: each row's lanes have been added up.
+  /// Emits the end of a reduction over rows. `row_sum`: each row's lanes have been added up already.
   void finish_sink(int index, TileValue last, bool row_sum) {
     const Op& op = op_at(index);
     const Value result = op.results[0];
@@ -391,8 +393,8 @@ class Emitter {
                         view.shape[static_cast<std::size_t>(axis)]);
   }
 
-  // Inside the window the operand, outside the value: along padded axes the address is clamped, then the
-  // value selected.
+  // Emits a pad: the operand inside the window, the fill value outside. Along padded axes the address is
+  // clamped, then the operand or the fill value is selected.
   Emitted emit_pad(int index) {
     const Op& op = op_at(index);
     const Source& source = group_.sources.at({index, 0});
@@ -408,7 +410,8 @@ class Emitter {
     const auto both = [&](const Emitted& a, const Emitted& b) {
       return builder_.pointwise(Opcode::logical_and, DType::i1, {a, b});
     };
-    // One padded axis is a gather along it, whose index a load clamps itself; of several the steps add up.
+    // With one padded axis, the load is a gather along it, which clamps the index itself. With several, the
+    // clamped steps along them are added up.
     const auto padded = [&](std::size_t d) { return low[d] != 0 || high[d] != 0; };
     std::size_t axes = 0;
     for (std::size_t d = 0; d < low.size(); ++d) axes += padded(d) ? 1 : 0;

@@ -1,13 +1,14 @@
-// Products whose call computes GELU by tanh, or its gradient, on the way out (GemmEpilogue in program.h):
+// Finds products whose call can compute GELU in its tanh form, or its gradient, as an epilogue (GemmEpilogue
+// in program.h):
 //
-//   pre = a b + bias,  y = gelu(pre)              y is read by products alone: else the kernel that reads it
-//                                                 computes it for less than a pass over memory
-//   d = (a b) gelu'(pre),  s = sum over rows of d     pre is what a product wrote, or an argument; a product
-//                                                     reads d
+//   pre = a b + bias,  y = gelu(pre)                  Only products read y. A kernel that reads y computes
+//                                                     it itself, for less than a pass over memory.
+//   d = (a b) gelu'(pre),  s = sum over rows of d     A product wrote pre, or pre is an argument. A product
+//                                                     reads d.
 //
-// in both a weight's product, one matrix: b is [k, n]. Whatever else reads pre, or what stands between, is
-// computed as before, of pre in memory. They are found before any op is grouped, since what a call computes
-// belongs to no kernel.
+// In both, b is a weight, a single matrix [k, n]. Other readers of pre, or of values between pre and y, are
+// computed as before, from pre in memory. The products are found before any op is grouped, since ops that a
+// call computes belong to no kernel.
 #include <algorithm>
 
 #include "codegen/fuse/chain.h"
@@ -22,7 +23,7 @@ using ir::Opcode;
 using ir::Shape;
 using ir::Value;
 
-/// A sum over all axes but the last.
+/// Returns whether a sum with these shapes runs over all axes but the last.
 bool sums_rows(const Shape& from, const Shape& to) {
   if (from.size() != to.size() || from.empty() || from.back() != to.back()) return false;
   return std::all_of(to.begin(), to.end() - 1, [](std::int64_t extent) { return extent == 1; });
@@ -30,7 +31,7 @@ bool sums_rows(const Shape& from, const Shape& to) {
 
 }  // namespace
 
-// What a value is seen through views that are no copies.
+// Returns the root of a value: the value that it is a view of, through views that are not copies.
 Value Grouping::root_of(Value value) const {
   std::int32_t at = definitions_[static_cast<std::size_t>(value.id)];
   while (at >= 0 && is_virtual(at)) {
@@ -47,7 +48,7 @@ void Grouping::find_epilogues(const std::function<bool(const ProductEpilogue&)>&
     if (is_virtual(i)) continue;
     for (Value operand : op(i).operands) readers_[static_cast<std::size_t>(root_of(operand).id)].push_back(i);
   }
-  // What a product writes with its bias, by Value::id.
+  // The results of products with their bias, by Value::id.
   std::map<std::int32_t, BiasedProduct> biased;
   std::set<std::int32_t> stops;
   std::set<int> taken;
@@ -59,7 +60,7 @@ void Grouping::find_epilogues(const std::function<bool(const ProductEpilogue&)>&
     stops.insert(op(i).results[0].id);
     biased.emplace(op(i).results[0].id, std::move(*product));
   }
-  // What products read, in the order in which it is computed.
+  // The ops whose results products read, in the order of execution.
   std::set<int> computed;
   for (int i = 0; i < count; ++i) {
     if (op(i).code != Opcode::matmul || !is_product_type(function().type(op(i).operands[0]).dtype)) continue;
@@ -68,7 +69,7 @@ void Grouping::find_epilogues(const std::function<bool(const ProductEpilogue&)>&
       if (at >= 0) computed.insert(at);
     }
   }
-  std::set<int> members, of_calls;  // ops of chains; those that calls compute
+  std::set<int> members, of_calls;  // ops of chains; ops that calls compute
   for (const int index : computed) {
     if (op(index).results.size() != 1 || function().type(op(index).results[0]).elements() == 0) continue;
     const auto chain = chain_to(function(), definitions_, op(index).results[0], stops);
@@ -79,7 +80,8 @@ void Grouping::find_epilogues(const std::function<bool(const ProductEpilogue&)>&
       if (product == biased.end() || !is_gelu_by_tanh(function(), definitions_, *chain, op(index).results[0]))
         continue;
       found = gelu_epilogue(index, *chain, product->second);
-      // The first gelu, which forward reads: what backward computes again is no call's.
+      // Only the first gelu of a product, which the forward pass reads, becomes its epilogue. A gelu that
+      // the backward pass recomputes does not.
       biased.erase(product);
     } else {
       found = gelu_gradient_epilogue(index, *chain, stops);
@@ -92,7 +94,7 @@ void Grouping::find_epilogues(const std::function<bool(const ProductEpilogue&)>&
     of_calls.insert(found->absorbed.begin(), found->absorbed.end());
     epilogues_.emplace(anchor, std::move(*found));
   }
-  // What two calls have in common, as the tanh of both, is read by nobody else either.
+  // A shared op of two calls, such as the tanh of both, is absorbed if only absorbed ops read it.
   for (auto member = members.rbegin(); member != members.rend(); ++member) {
     const Value value = op(*member).results[0];
     const std::vector<int>& readers = readers_[static_cast<std::size_t>(value.id)];
@@ -105,7 +107,8 @@ void Grouping::find_epilogues(const std::function<bool(const ProductEpilogue&)>&
   readers_.clear();
 }
 
-// The ops of a chain that nobody reads but others of them; the one that computes its value is.
+// Returns the ops of a chain that only other returned ops read, and `last`, which computes the chain's
+// value.
 std::set<int> Grouping::private_ops(const Chain& chain, int last) const {
   std::set<int> own = {last};
   for (auto member = chain.ops.rbegin(); member != chain.ops.rend(); ++member) {
@@ -164,7 +167,7 @@ std::optional<Grouping::Epilogue> Grouping::gelu_gradient_epilogue(
   found.pre = pre;
   found.written = index;
   found.absorbed = private_ops(chain, index);
-  // Whatever is computed of the product must be the call's, which writes it nowhere.
+  // The call does not write the product itself, so it must compute every op that depends on the product.
   const std::vector<int>& of_it = readers_[static_cast<std::size_t>(product.id)];
   if (!std::all_of(of_it.begin(), of_it.end(), [&](int reader) { return found.absorbed.contains(reader); }))
     return std::nullopt;
@@ -184,7 +187,7 @@ std::optional<Grouping::Epilogue> Grouping::gelu_gradient_epilogue(
       sum = readers[0];
     }
     if (op(sum).code != Opcode::sum || !adds_rows_of(value, sum)) continue;
-    if (found.sum >= 0) return std::nullopt;  // the call has one
+    if (found.sum >= 0) return std::nullopt;  // a call has only one sum
     found.sum = sum;
     found.absorbed.insert({reader, sum});
   }
@@ -194,7 +197,8 @@ std::optional<Grouping::Epilogue> Grouping::gelu_gradient_epilogue(
   return found;
 }
 
-// Whether a sum adds the rows of `value`: seen through casts, and views that leave its last axis alone.
+// Returns whether a sum adds the rows of `value`, seen through casts, and through views that keep its last
+// axis.
 bool Grouping::adds_rows_of(Value value, int sum) const {
   const std::int64_t columns = function().type(value).shape.back();
   Value operand = op(sum).operands[0];

@@ -11,7 +11,7 @@ namespace {
 using ir::Function;
 using ir::Op;
 
-// Columns summed side by side: their accumulators stay in the first-level cache.
+// The most columns that are summed side by side: their accumulators stay in the first-level cache.
 constexpr std::int64_t kMaxColumns = 4096;
 constexpr std::int64_t kSmall = 256;  // elements of a small matrix
 
@@ -19,7 +19,7 @@ bool contains(const std::set<int>& set, int item) {
   return set.find(item) != set.end();
 }
 
-// The lanes a group must have.
+// Returns the lanes that a group must have.
 std::set<int> required_lanes(const Group& group, const Function& function) {
   std::set<int> lanes;
   for (int op : group.row_reductions) {
@@ -37,7 +37,7 @@ std::set<int> required_lanes(const Group& group, const Function& function) {
       if (!contains(present, axis)) lanes.insert(axis);
     }
   }
-  for (int op : group.ops) {  // so is an update's value stored once per element
+  for (int op : group.ops) {  // an update's value, too, is stored once per element
     const Op& node = function.body[static_cast<std::size_t>(op)];
     if (node.code != ir::Opcode::update) continue;
     const std::set<int> present = Group::axes_of(group.sources.at({op, 0}).map);
@@ -67,7 +67,8 @@ std::optional<AxisPlan> plan_with_lanes(const Group& group, const Function& func
         !rows_first || std::ranges::any_of(known, [&](int axis) { return contains(rows, axis); });
     if (carried && std::ranges::any_of(kept, [&](int axis) { return contains(rows, axis); }))
       return std::nullopt;
-    // Every axis the reduction does not know must be a lane, or its sum would be taken several times.
+    // An axis that the reduction neither keeps nor reduces must be a lane. Otherwise its sum would be
+    // computed several times.
     for (int axis : group.all_axes()) {
       if (!contains(kept, axis) && !contains(known, axis) && !contains(lanes, axis)) return std::nullopt;
     }
@@ -99,7 +100,7 @@ int Group::add_axis(std::int64_t extent) {
 
 void Group::split_axis(const AxisSplit& split) {
   const auto axis = static_cast<std::size_t>(split.axis);
-  // The low part takes the place right behind the high one, so that axes stay in row-major order.
+  // The low axis comes directly after the high one, so that axes stay in row-major order.
   const int low_axis = split.axis + 1;
   const auto shift = [&](Affine& affine) {
     Affine::Terms terms;
@@ -182,7 +183,8 @@ bool covers(const IndexMap& map, const ir::Shape& shape, const Extents& extents)
   std::set<int> seen;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (map[i].offset != 0) return false;
-    // Row-major: sorted by coefficient, each is the product of the extents below it.
+    // Row-major: with the terms sorted by coefficient, each coefficient is the product of the extents below
+    // it.
     std::vector<std::pair<std::int64_t, int>> terms;
     for (const auto& [axis, coefficient] : map[i].terms) terms.emplace_back(coefficient, axis);
     std::sort(terms.begin(), terms.end());
@@ -206,13 +208,15 @@ bool sums_along_rows(const Group& group, const Function& function) {
 
 std::optional<AxisPlan> plan_axes(const Group& group, const Function& function, std::int64_t lane_elements,
                                   bool rows_first) {
-  // What sums its columns holds the whole matrix, so that sums of columns walk along its rows.
+  // A group that itself reads sums of columns holds the whole matrix, so that these sums walk along its
+  // rows.
   const std::set<int> required =
       sums_along_rows(group, function) ? required_lanes(group, function) : group.all_axes();
   if (group.size_of(required) > lane_elements) return std::nullopt;
   if (!required.empty()) return plan_with_lanes(group, function, required, rows_first);
   const std::set<int> axes = group.all_axes();
-  // Nothing is forced. A sum along rows has them as its lanes, and is complete with each row.
+  // No lanes are forced. A sum along rows takes the axes that it sums as lanes, and is complete with each
+  // row.
   std::set<int> along;
   for (int op : group.ops) {
     const Op& node = function.body[static_cast<std::size_t>(op)];
@@ -223,7 +227,7 @@ std::optional<AxisPlan> plan_axes(const Group& group, const Function& function, 
   if (rows_first && !along.empty() && group.size_of(along) <= lane_elements) {
     if (auto plan = plan_with_lanes(group, function, along, rows_first)) return plan;
   }
-  // Sums of columns take all the columns they keep, so that whole rows are read.
+  // Sums of columns take all the columns that they keep as lanes, so that whole rows are read.
   std::set<int> kept;
   for (int op : group.ops) {
     const Op& node = function.body[static_cast<std::size_t>(op)];
@@ -232,8 +236,9 @@ std::optional<AxisPlan> plan_axes(const Group& group, const Function& function, 
   if (!kept.empty() && group.size_of(kept) <= kMaxColumns) {
     if (auto plan = plan_with_lanes(group, function, kept, rows_first)) return plan;
   }
-  // The innermost axis is the vector; failing that, any axis that fits the reductions. Of a large space no other: each
-  // element of a vector would be a cache line of its own. Sums that agree on no vector stay kernels of their own.
+  // The innermost axis becomes the lanes, or else any axis that fits the reductions. In a large space no
+  // other axis may: each element of a vector would be in a cache line of its own. Sums that agree on no such
+  // axis stay kernels of their own.
   for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
     if (group.extents[static_cast<std::size_t>(*axis)] > lane_elements) continue;
     if (auto plan = plan_with_lanes(group, function, {*axis}, rows_first)) return plan;

@@ -1,6 +1,5 @@
-// Which ops share a kernel: the walk over a function's ops, and the order of groups among each other. How an
-// op joins a group is placement.cpp's, how groups become one merge.cpp's, calls are opaque.cpp's; see
-// grouping.h.
+// Decides which ops share a kernel: the walk over a function's ops, and the order of the groups; see
+// grouping.h. placement.cpp adds an op to a group, merge.cpp merges groups, opaque.cpp handles calls.
 #include "codegen/fuse/grouping.h"
 
 #include <algorithm>
@@ -61,7 +60,7 @@ void Grouping::process(int index) {
   if (process_epilogue(index)) return;
   if (fuse_ && !node.results.empty()) merge_readers(node.results[0], Readers::first);
   int home = -1;
-  // A copy of what a call computes stays alone: the call can write its result there, and the copy disappears.
+  // A copy of a call's result stays alone: the call can write its result there, and the copy disappears.
   const bool alone = is_view(node.code) && copies_call(index);
   if (fuse_ && !alone && !node.results.empty()) {
     std::set<int> candidates;
@@ -110,7 +109,7 @@ bool Grouping::copies_call(int copy) const {
   return at >= 0 && !is_view(op(at).code) && !is_leaf(op(at).code) && !is_fusible(op(at).code);
 }
 
-// A group runs first among the readers of `value` if none of the others comes before it.
+// Returns whether a group runs first among the readers of `value`: no other reader comes before it.
 bool Grouping::runs_first(int node, Value value) const {
   std::vector<int> others;
   for (const Use& use : uses(value)) {
@@ -119,7 +118,7 @@ bool Grouping::runs_first(int node, Value value) const {
   return !order_.reaches(std::move(others), node);
 }
 
-// An op that joins a group reads its parameters there: none of them may be updated before.
+// Returns whether an op that joins a group reads its parameters there before any other group updates them.
 bool Grouping::reads_before_updates(const Placement& joined, int index, int home) const {
   for (std::size_t k = 0; k < op(index).operands.size(); ++k) {
     const Op* leaf = definition(joined.group.sources.at({index, static_cast<int>(k)}).root);
@@ -131,7 +130,8 @@ bool Grouping::reads_before_updates(const Placement& joined, int index, int home
   return true;
 }
 
-// Edges from a node to the readers of a value it computes, and to the update of a parameter it reads.
+// Adds edges from a node to the readers of the values that it computes, and to the updates of the parameters
+// that it reads.
 void Grouping::add_edges(int node, const Op& producer) {
   std::set<int> next;
   for (Value result : producer.results) {
@@ -154,7 +154,8 @@ int Grouping::first_op(int node) const {
   return n.opaque ? n.op : n.group.ops.front();
 }
 
-// A state element must be read where it is written, or another instance may have overwritten it.
+// Returns whether a group reads each element of a state where it writes it. Elsewhere, another instance may
+// have overwritten it.
 bool Grouping::updates_in_place(const Group& group) const {
   if (group.updates.empty()) return true;
   for (const auto& [key, source] : group.sources) {
@@ -191,7 +192,7 @@ void Grouping::commit(int node, Placement placement, int index) {
   if (member.code == Opcode::update) {
     const std::string& name = member.attributes.get_string("name");
     update_node_[name] = node;
-    // Readers that stand behind the update in the body: they read what was there before it.
+    // Readers after the update in the body also read the value from before it, so they run first.
     std::set<int> before;
     for (const int reader : parameter_readers_[name]) before.insert(order_.home(reader));
     before.erase(node);

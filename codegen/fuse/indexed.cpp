@@ -1,4 +1,4 @@
-// scatter_add and sort in pointwise ops and sums; see indexed.h.
+// Lowers scatter_add and sort to pointwise ops and sums; see indexed.h.
 #include "codegen/fuse/indexed.h"
 
 #include <algorithm>
@@ -20,8 +20,9 @@ using ir::Opcode;
 using ir::Shape;
 using ir::Value;
 
-// A scatter of rows of many elements may have more places: it compares once a row (tile/row_condition.h). A pair
-// of places is then worth this part of `places` in elements that the host would move instead.
+// A scatter of rows of many elements may have more places, since it compares once per row
+// (tile/row_condition.h). A pair of places then counts as kPlacesAnElement / `places` elements that the host
+// would move instead.
 constexpr std::int64_t kPlacesAnElement = 64;
 
 Value iota(Builder& b, DType dtype, std::size_t rank, std::size_t axis, std::int64_t extent) {
@@ -30,14 +31,14 @@ Value iota(Builder& b, DType dtype, std::size_t rank, std::size_t axis, std::int
   return b.emit(Opcode::iota, {}, {{"axis", static_cast<std::int64_t>(axis)}}, ir::TensorType{dtype, shape});
 }
 
-/// The shape with an extent of 1 before `axis`.
+/// Returns x with an axis of extent 1 inserted before `axis`.
 Value with_axis(Builder& b, Value x, std::size_t axis) {
   Shape shape = b.shape(x);
   shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(axis), 1);
   return b.reshape(x, std::move(shape));
 }
 
-// All as [outer..., m, j, inner...].
+// Lowers scatter_add, with all values as [outer..., m, j, inner...].
 Value scattered(Builder& b, const Op& op, bool adds_to_zero) {
   const Value base = op.operands[0];
   const ir::TensorType type = b.type(base);
@@ -62,7 +63,7 @@ Value scattered(Builder& b, const Op& op, bool adds_to_zero) {
   return b.cast(sum, type.dtype);
 }
 
-// i1 [..., i, j]: whether j stands before i; NaN is above all numbers.
+// Returns i1 [..., i, j]: whether j precedes i in sorted order. NaN is above all numbers.
 Value stands_before(Builder& b, Value x, bool descending) {
   const std::size_t last = b.shape(x).size() - 1;
   const std::int64_t extent = b.shape(x)[last];
@@ -81,12 +82,12 @@ Value stands_before(Builder& b, Value x, bool descending) {
   return either(below, both(equal, earlier));
 }
 
-// Counts in f32, which holds them all.
+// Lowers sort. Its counts are f32, which represents them all exactly.
 std::vector<Value> sorted(Builder& b, const Op& op) {
   const ir::TensorType type = b.type(op.operands[0]);
   const auto axis = static_cast<std::size_t>(ir::normal_axis(op.attributes.get_int("axis"), type.rank()));
   const std::size_t last = type.shape.size() - 1;
-  // The axis and the last one change places, and so again at the end.
+  // The sorted axis and the last one are swapped, and swapped back at the end.
   const auto swap = [&](Value value) {
     ir::Ints swapped(type.shape.size());
     std::iota(swapped.begin(), swapped.end(), 0);

@@ -10,7 +10,7 @@
 namespace rewire::codegen {
 namespace {
 
-/// The ops of the groups that become kernels, in the order of their launches.
+/// Returns the ops of the groups that become kernels, in the order of their launches.
 std::vector<std::vector<int>> ops_of_groups(const Grouping& grouping, const Storage& storage) {
   std::vector<std::vector<int>> ops;
   for (const int index : grouping.execution_order()) {
@@ -28,7 +28,7 @@ bool reads_any(const KernelLaunch& launch, const std::set<std::int32_t>& buffers
   return false;
 }
 
-/// The attention whose kernel says that it is at its place; nothing for another kernel.
+/// Returns the attention op whose location the kernel names in its origin; nothing for another kernel.
 std::vector<int> attention_of(const ir::Function& function, const tile::Kernel& kernel) {
   for (std::size_t i = 0; i < function.body.size(); ++i) {
     const ir::Op& op = function.body[i];
@@ -41,8 +41,8 @@ std::vector<int> attention_of(const ir::Function& function, const tile::Kernel& 
   return {};
 }
 
-/// A call may write its results in another order of axes, or into a window of a concat: the copies and concats that it so
-/// carries out, behind shape ops.
+/// Adds the copies and concats that a call carries out, also after shape ops. A call may write its results
+/// in another order of axes, or into a window of a concat.
 void add_copies(const Grouping& grouping, std::set<int>& ops, ir::Value value) {
   const ir::Function& function = grouping.function();
   for (std::size_t i = 0; i < function.body.size(); ++i) {
@@ -76,7 +76,7 @@ KernelSources kernel_sources(const ir::Module& module, const FuseOptions& option
   const Storage storage(grouping, grouping.module(), places);
   const std::vector<std::vector<int>> groups = ops_of_groups(grouping, storage);
   std::size_t next = 0;
-  std::set<std::int32_t> written;  // by the last group: what finishes its sums reads it
+  std::set<std::int32_t> written;  // by the last group; the kernels that finish its sums read them
   for (const Launch& launch : program.launches) {
     const auto* kernel = std::get_if<KernelLaunch>(&launch);
     if (kernel == nullptr) {

@@ -109,8 +109,8 @@ class Lowering {
     for (KernelLaunch& launch : launches) program_.launches.push_back(std::move(launch));
   }
 
-  // c [batch…, m, n] = a [batch…, m, k] b [batch…, k, n]; leading axes become rows of a where b serves them
-  // all.
+  // Emits c [batch…, m, n] = a [batch…, m, k] b [batch…, k, n]. Leading axes become rows of a if one b
+  // serves them all.
   void emit_gemm(const GroupNode& node, const Op& op) {
     GemmLaunch gemm;
     gemm.location = op.location;
@@ -145,7 +145,7 @@ class Lowering {
     emit_gradient(std::move(gemm), other());
   }
 
-  // `dense`, of as many elements as c, as c's rows stand.
+  // Returns `dense`, which has as many elements as c, in the layout of c's rows.
   static View like(const View& c, const View& dense) {
     if (c.strides != ir::row_major_strides(c.shape) ||
         ir::element_count(c.shape) != ir::element_count(dense.shape))
@@ -153,7 +153,8 @@ class Lowering {
     return {dense.buffer, dense.offset, c.shape, c.strides};
   }
 
-  // The call writes the sum of the rows in c's dtype, side by side from a multiple of 16 bytes.
+  // Emits a product with GELU's gradient. The call writes the sum of the rows in c's dtype, side by side
+  // from a multiple of 16 bytes.
   void emit_gradient(GemmLaunch gemm, const View& wanted) {
     constexpr std::int64_t kAlignment = 16;
     const ir::TensorType type{dtype_of(gemm.c), {ir::element_count(wanted.shape)}};
@@ -180,7 +181,7 @@ class Lowering {
     return view;
   }
 
-  // A copy of the bias in the result's dtype, where the library takes no other.
+  // Returns the bias, or a copy in the result's dtype if the library takes no other.
   View bias_for(const View& c, const View& bias, const Op& op) {
     if (!grain_.bias_like_result || dtype_of(bias) == dtype_of(c)) return bias;
     const std::int32_t buffer = storage_.add_temporary(op.location + ".bias", {dtype_of(c), bias.shape});
@@ -195,7 +196,7 @@ class Lowering {
     std::swap(view.strides[rank - 1], view.strides[rank - 2]);
   }
 
-  // [b, m, k] walked as [b m, k] where both a and c allow it.
+  // Merges [b, m, k] into [b m, k] if the strides of both a and c allow it.
   static void merge_rows(View& a, View& c) {
     while (a.shape.size() > 2) {
       const std::size_t m = a.shape.size() - 2;
@@ -213,7 +214,7 @@ class Lowering {
     }
   }
 
-  // All three with the same leading axes (a stride of 0 where b repeats).
+  // Gives all three matrices the same leading axes (with a stride of 0 where a or b repeats).
   static void merge_batch(GemmLaunch& gemm) {
     const std::size_t rank = gemm.c.shape.size();
     for (View* v : {&gemm.a, &gemm.b}) {
@@ -225,7 +226,7 @@ class Lowering {
     }
   }
 
-  // Reports stand in the order of their kernels, and keep their names.
+  // Numbers kernels of the same name. Reports are in the order of their kernels, and follow their names.
   void number_kernels() {
     std::map<std::string, int> seen;
     std::size_t next = 0;

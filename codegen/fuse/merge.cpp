@@ -1,4 +1,4 @@
-// How groups that read the same tensor become one; see grouping.h.
+// Merges groups that read the same tensor; see grouping.h.
 #include <algorithm>
 
 #include "codegen/fuse/grouping.h"
@@ -10,8 +10,8 @@ namespace {
 using ir::Op;
 using ir::Value;
 
-// What each axis of `from` becomes, an axis of `into`, so that a value stands at the same place in both;
-// nullopt if they do not fall together.
+// Returns, for each axis of `from`, the axis of `into` that it becomes, such that a value has the same place
+// in both; nullopt if the axes do not match.
 std::optional<std::map<int, int>> match_groups(const Group& into, const Group& from, const IndexMap& in_into,
                                                const IndexMap& in_from) {
   std::map<int, int> axis_of;
@@ -51,7 +51,7 @@ void rename_axes(IndexMap& map, const std::map<int, int>& axis_of) {
 
 }  // namespace
 
-// What is exported, and which reductions stay inside, after a group took in another.
+// Recomputes what a group exports, and which reductions it uses itself, after it took in another group.
 void Grouping::refresh(Group& group) const {
   group.row_reductions.clear();
   std::set<std::int32_t> read_inside;
@@ -70,7 +70,7 @@ void Grouping::refresh(Group& group) const {
   }
 }
 
-// Places of `shared` in both groups at which their axes fall together, each once.
+// Returns the ways to match the groups' axes at places of `shared` in both, each once.
 std::vector<std::map<int, int>> Grouping::alignments(const Group& into, const Group& from,
                                                      Value shared) const {
   std::vector<const IndexMap*> homes;
@@ -116,7 +116,7 @@ std::optional<Group> Grouping::merged_group(const Group& first, Group second,
   refresh(merged);
   if (merged.ops.size() > max_ops(merged)) return std::nullopt;
   if (!is_small(merged) && !sums_along_rows(merged, function())) return std::nullopt;
-  // Every value read inside must stand where it is computed.
+  // Every value that the group reads must be read where it is computed: at the same indices.
   for (const auto& [key, source] : merged.sources) {
     const auto it = merged.maps.find(source.root.id);
     if (it != merged.maps.end() && (source.linear || source.indexed || source.map != it->second))
@@ -142,9 +142,9 @@ void Grouping::merge_consumers(int index, int node) {
   for (int other : others) {
     const Group& group = nodes_[static_cast<std::size_t>(node)].group;
     const Group& reader = nodes_[static_cast<std::size_t>(other)].group;
-    // A scalar is no reason to share a kernel, but scalars share one.
+    // A shared scalar is no reason to merge two groups, unless both compute only scalars.
     if (scalar && !(group.all_axes().empty() && reader.all_axes().empty())) continue;
-    // Independent: no way from one to the other but the shared value itself.
+    // Independent: no path leads from one to the other, except by the shared value itself.
     std::vector<int> beyond = order_.successors(node);
     std::erase(beyond, other);
     bool independent = !order_.reaches({other}, node) && !order_.reaches(std::move(beyond), other);
@@ -176,8 +176,9 @@ void Grouping::absorb(int node, int other, Group merged) {
   for (const std::string& name : gone.group.updates) update_node_[name] = node;
 }
 
-// Independent groups that read one tensor at the same places read it once. Where its own group is still to be
-// chosen, only those among them that could take it in: one that runs later would take an earlier one along.
+// Merges independent groups that read one tensor at the same places, so that they read it once.
+// Readers::first: the tensor's own group is not chosen yet, so only groups that could take it in are merged.
+// Merged with a group that runs later, an earlier one would run later too.
 void Grouping::merge_readers(Value value, Readers which) {
   if (!does(kMergeGroups)) return;
   if (function().type(value).elements() == 1) return;

@@ -1,5 +1,5 @@
-// The calls among the groups: contractions, attention, concat, host ops. Their operands are views where the
-// call can take strides, dense memory elsewhere; a matmul takes the bias that is added to it.
+// Makes nodes of calls: contractions, attention, concat, host ops. Their operands are views if the call can
+// take strides, otherwise dense memory. A matmul also takes the bias that is added to it.
 #include <algorithm>
 #include <array>
 
@@ -23,7 +23,8 @@ std::int64_t coefficient(const Affine& affine, int axis) {
   return it == affine.terms.end() ? 0 : it->second;
 }
 
-// A matrix a GEMM library reads as it is: of its last two dimensions one has stride 1, neither repeats.
+// Returns whether a GEMM library can read a matrix as it is: one of its last two dimensions has stride 1,
+// and neither repeats.
 bool is_matrix(const Affine& linear, const Shape& shape) {
   const int rank = static_cast<int>(shape.size());
   bool unit = false;
@@ -41,8 +42,8 @@ bool is_matrix(const Affine& linear, const Shape& shape) {
 
 }  // namespace
 
-// The map of `value` through its views over axes that are its own dimensions; `value` becomes the root.
-// nullopt if that takes a split.
+// Follows `value` through its views to their root, which replaces it. Returns the root's map over the
+// dimensions of the original value; nullopt if a view would split an axis.
 std::optional<IndexMap> Grouping::view_map(Value& value) const {
   const Shape& shape = function().type(value).shape;
   Extents extents(shape.begin(), shape.end());
@@ -63,8 +64,8 @@ std::optional<IndexMap> Grouping::view_map(Value& value) const {
   }
 }
 
-// An operand that no strides describe is read by linear index from the value below its reshapes, which then
-// stands densely in memory.
+// Returns the source of an operand. An operand that no strides describe is read by linear index from the
+// value under its reshapes, which then must be dense in memory.
 Source Grouping::opaque_operand(Value value, bool matrix) {
   Value root = value;
   const Shape shape = function().type(value).shape;
@@ -99,7 +100,7 @@ Source Grouping::dense_operand(Value value) {
   return {value, false, false, *view_map(value)};
 }
 
-// `other`: a further op whose results the call writes.
+// Adds the node of a call. `other`: another op whose results the call writes.
 void Grouping::commit_opaque(GroupNode node, const Op& result_op, const Op* other) {
   const int id = static_cast<int>(nodes_.size());
   for (std::size_t k = 0; k < node.operands.size(); ++k) {
@@ -166,7 +167,7 @@ void Grouping::process_opaque(int index) {
   commit_opaque(std::move(node), call);
 }
 
-// The op that defines a value that one op alone reads, if it is of this kind; else -1.
+// Returns the op that defines a value, if it is of this kind and only one op reads the value; otherwise -1.
 int Grouping::sole_definition(Value value, Opcode code) const {
   const std::int32_t at = definitions_[static_cast<std::size_t>(value.id)];
   const bool sole = at >= 0 && op(at).code == code && !is_result(value) &&
@@ -174,7 +175,7 @@ int Grouping::sole_definition(Value value, Opcode code) const {
   return sole ? at : -1;
 }
 
-// matmul, or f32(matmul of bf16): the call accumulates in f32 in any case.
+// Matches matmul, or f32(matmul of bf16): the call accumulates in f32 in any case.
 std::optional<Product> Grouping::product(Value value) const {
   const auto dtype = [&](Value of) { return function().type(of).dtype; };
   if (const int matmul = sole_definition(value, Opcode::matmul); matmul >= 0) {
@@ -188,7 +189,7 @@ std::optional<Product> Grouping::product(Value value) const {
   return Product{matmul, {matmul, cast}};
 }
 
-// product + broadcast(bias [n]), the bias a parameter.
+// Matches product + broadcast(bias [n]), where the bias is a parameter.
 std::optional<BiasedProduct> Grouping::biased_product(Value sum) const {
   const Op* add = definition(sum);
   if (add == nullptr || add->code != Opcode::add) return std::nullopt;
@@ -210,8 +211,9 @@ std::optional<BiasedProduct> Grouping::biased_product(Value sum) const {
   return std::nullopt;
 }
 
-// Whether the result in f32 is a small part of what the call moves: a weight's gradient, a contraction over
-// all rows, is; a gradient of the stream is read as bf16 by the kernel that asks for its f32.
+// Returns whether the result in f32 is a small part of what the call moves. A weight's gradient is: it
+// contracts over all rows. A gradient of the stream is not: the kernel that asks for its f32 reads it as
+// bf16.
 bool Grouping::is_small_result(const Op& matmul) const {
   constexpr std::int64_t kLeastShare = 4;
   std::int64_t read = 0;
@@ -219,6 +221,7 @@ bool Grouping::is_small_result(const Op& matmul) const {
   return kLeastShare * function().type(matmul.results[0]).elements() * 4 <= read;
 }
 
+// Matches a product with its bias:
 //   matmul + bias      bf16(f32(matmul of bf16) + bias)
 std::optional<BiasedProduct> Grouping::biased_result(const Op& last) const {
   if (last.code == Opcode::add) return biased_product(last.results[0]);
@@ -228,14 +231,14 @@ std::optional<BiasedProduct> Grouping::biased_result(const Op& last) const {
   std::optional<BiasedProduct> biased;
   if (add >= 0) biased = biased_product(last.operands[0]);
   if (!biased) return std::nullopt;
-  // Of operands in f32 no library writes bf16.
+  // No library writes bf16 from operands in f32.
   if (function().type(op(biased->product.matmul).operands[0]).dtype != ir::DType::bf16) return std::nullopt;
   biased->product.absorbed.push_back(add);
   return biased;
 }
 
-// One call, which rounds once, for
-//   matmul + bias      bf16(f32(matmul of bf16) + bias)      f32(matmul of bf16), where it is small
+// Makes one call, which rounds once, of
+//   matmul + bias      bf16(f32(matmul of bf16) + bias)      f32(matmul of bf16), if it is small
 bool Grouping::process_epilogue(int index) {
   const Op& last = op(index);
   if (!fuse_ || !does(kBiasInCalls) || (last.code != Opcode::add && last.code != Opcode::cast)) return false;

@@ -18,7 +18,7 @@ std::vector<SpineSpan> spine_spans(const ir::Function& function) {
       if (at >= 0) visit(static_cast<std::size_t>(at));
     }
   };
-  // The longest way that ends at each op.
+  // The length of the longest path that ends at each op.
   std::vector<int> length(count, 1), before(count, -1);
   for (std::size_t i = 0; i < count; ++i) {
     for_each_operand(i, [&](std::size_t at) {
@@ -90,7 +90,7 @@ void NodeOrder::add_edge(int from, int to) {
 
 void NodeOrder::merge(int into, int gone) {
   const bool first = place(into) < place(gone);
-  put_before(first ? gone : into, first ? into : gone);  // now neighbours, as far as their edges go
+  put_before(first ? gone : into, first ? into : gone);  // now neighbours, as far as their edges allow
   const auto take = [&](std::vector<std::vector<int>>& edges) {
     std::vector<int>& own = edges[static_cast<std::size_t>(into)];
     std::vector<int>& more = edges[static_cast<std::size_t>(gone)];
@@ -103,7 +103,8 @@ void NodeOrder::merge(int into, int gone) {
   add_span(into, spans_[static_cast<std::size_t>(gone)]);
 }
 
-// What is reached from `start` up to a place, both included, but not by its edge to `except`.
+// Returns the nodes that are reached from `start` up to the place `limit`, both included, without the edge
+// from `start` to `except`.
 std::vector<int> NodeOrder::region(int start, int except, Way way, std::int64_t limit) const {
   const bool forward = way == Way::forward;
   ++search_;
@@ -123,8 +124,8 @@ std::vector<int> NodeOrder::region(int start, int except, Way way, std::int64_t 
   return found;
 }
 
-// Moves `upper`, and what must run before it, before `lower` and what must run behind that, within the places
-// that these have.
+// Moves `upper`, and the nodes that must run before it, in front of `lower` and the nodes that must run
+// after that. Together they keep the same places.
 void NodeOrder::put_before(int upper, int lower) {
   const std::int64_t low = place(lower), high = place(upper);
   std::vector<int> moved = region(upper, lower, Way::backward, low);

@@ -1,5 +1,5 @@
-// How an op joins a group: where its operands stand along the group's axes, and whether that is worth it; see
-// grouping.h.
+// Adds an op to a group: finds the places of its operands along the group's axes, and decides whether
+// joining is worth it; see grouping.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,9 +21,9 @@ bool is_random(const Op& op) {
   return op.code == Opcode::random_uniform || op.code == Opcode::random_normal;
 }
 
-// Below this many elements a reduction may run in one instance inside its consumer.
+// A reduction of at most this many elements may run in one instance inside its consumer.
 constexpr std::int64_t kSmallReduction = 4096;
-constexpr std::int64_t kCheap = 2;  // flops an element: rather computed for every lane again than stored
+constexpr std::int64_t kCheap = 2;  // flops per element: recomputed for every lane rather than stored
 
 IndexMap identity_map(const Shape& shape, Group& group) {
   IndexMap map(shape.size());
@@ -43,8 +43,8 @@ Affine combine_axes(const Group& group, const std::vector<int>& axes) {
   return affine;
 }
 
-// The operand map of a reduction whose result stands at `result_map`: reduced dimensions run over axes of
-// their own.
+// Returns the operand map of a reduction whose result has the map `result_map`. Reduced dimensions run over
+// axes of their own.
 IndexMap reduction_operand_map(Group& group, const Shape& operand_shape, const Shape& result_shape,
                                const IndexMap& result_map) {
   IndexMap map = result_map;
@@ -59,8 +59,9 @@ IndexMap reduction_operand_map(Group& group, const Shape& operand_shape, const S
   return map;
 }
 
-/// Whether a value stands along the innermost axis of a large space and not along all others, as a channel's scale does
-/// beside a map: stored from such a group it would make all but the innermost axis its lanes.
+/// Returns whether a value varies along the innermost axis of a large space but not along all others, such
+/// as a channel's scale beside a map. Stored from such a group, it would make all axes but the innermost the
+/// group's lanes.
 bool turns_lanes(const Group& group, Value value) {
   const std::set<int> all = group.all_axes(), present = Group::axes_of(group.maps.at(value.id));
   return group.size_of(all) > kInCache && present.contains(*all.rbegin()) &&
@@ -78,7 +79,7 @@ IndexMap Grouping::start_map(const Group& group, int index, std::size_t operand)
   if (node.code != Opcode::gather) return map;
   std::int64_t axis = node.attributes.get_int("axis");
   if (axis < 0) axis += static_cast<std::int64_t>(map.size());
-  if (operand == 1) {  // one list, or one for each place of the axes before
+  if (operand == 1) {  // one list of indices, or one per place of the axes before
     const bool one = function().type(node.operands[1]).rank() == 1;
     return {map.begin() + (one ? axis : 0), map.begin() + axis + 1};
   }
@@ -99,7 +100,7 @@ Source Grouping::resolve(Placement& placement, int index, std::size_t operand) c
     if (at >= 0 && (is_virtual(at) || op(at).code == Opcode::iota)) copies.push_back(at);
     return {root, false, true, start_map(group, index, 0)};
   }
-  const bool copy = is_view(reader.code);  // a copy takes its own step first
+  const bool copy = is_view(reader.code);  // a copy first follows its own shape op
   Value value = copy ? reader.results[0] : reader.operands[operand];
   IndexMap map = start_map(group, index, operand);
   bool first = copy;
@@ -121,7 +122,7 @@ Source Grouping::resolve(Placement& placement, int index, std::size_t operand) c
       group.split_axis(*split);
       return resolve(placement, index, operand);
     } else {
-      // A reshape that no split can follow reads its operand by linear index, so that one must stand densely
+      // A reshape that no split can follow reads its operand by linear index, so the operand must be dense
       // in memory.
       const std::int32_t inner_at = definitions_[static_cast<std::size_t>(inner.id)];
       if (inner_at >= 0 && (is_virtual(inner_at) || op(inner_at).code == Opcode::iota))
@@ -163,7 +164,7 @@ Group Grouping::new_group(int index) const {
   return group;
 }
 
-// Refuses what would be computed many times over, or on one thread alone.
+// Returns false for an op that would be computed many times over, or by one thread alone.
 bool Grouping::worth_joining(const Group& group, int index, const AxisPlan& plan) const {
   const Op& node = op(index);
   const bool reduction = is_reduction(node);
@@ -197,7 +198,7 @@ Grouping::Joining Grouping::try_join(int index, int node) const {
   const Shape& shape = function().type(value).shape;
   const bool sums_columns =
       is_reduction(producer) && !reduces_last(function().type(producer.operands[0]).shape, shape);
-  const bool small = is_small(home);  // axes are only ever added
+  const bool small = is_small(home);  // a join can only add axes
   if (sums_columns && !small) return {{}, "sums over other axes than the last, which only ends a group"};
   const auto too_many = [&](const Group& group) {
     return Joining{{}, fmt::format("would exceed the group's limit of {} ops", max_ops(group))};

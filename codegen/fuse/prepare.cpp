@@ -51,11 +51,11 @@ void drop_dead(Function& function) {
   std::erase_if(function.body, [&](const Op&) { return dead[next++]; });
 }
 
-/// Copies of what a call computes (clones of ir/passes/recompute among them) become one: the call then writes
-/// its result where the copy would stand.
+/// Merges equal views of a call's result (clones of ir/passes/recompute among them) into one. The call then
+/// writes its result where the copy would be.
 void unify_views_of_calls(Function& function) {
   std::map<std::int32_t, Value> replacement;             // by Value::id
-  std::set<std::int32_t> of_calls;                       // values that are a call's result seen through views
+  std::set<std::int32_t> of_calls;                       // a call's results, also seen through views
   std::map<std::int32_t, std::vector<const Op*>> views;  // by the operand's Value::id
   for (Op& op : function.body) {
     for (Value& operand : op.operands) {
@@ -86,7 +86,8 @@ void unify_views_of_calls(Function& function) {
   }
 }
 
-// The smallest index with x = max(x), or of a NaN, which is the max then: -max(select(…, -index, -extent)).
+// Lowers argmax to the smallest index where x = max(x), or where x is NaN, which is the max then:
+// -max(select(…, -index, -(extent - 1))).
 void lower_argmax(Module& module, Function& function) {
   for (std::size_t i = 0; i < function.body.size(); ++i) {
     if (function.body[i].code != Opcode::argmax) continue;
@@ -113,7 +114,7 @@ void lower_argmax(Module& module, Function& function) {
   }
 }
 
-// A pad as a window of zeros around its operand along one axis.
+// A pad that surrounds its operand with zeros along one axis. The operand is at [low, limit).
 struct PaddedWindow {
   std::int64_t axis, low, limit;
   Value operand;
@@ -136,8 +137,8 @@ std::optional<PaddedWindow> padded_window(const Function& function, const Op& op
   return window;
 }
 
-// The windows that a tree of adds sums, each add used once; false if a leaf is no padded window of the same
-// axis.
+// Collects the windows that a tree of adds sums. Returns false if an add has another reader, or a leaf is no
+// padded window along the same axis.
 bool collect_windows(const Function& function, const std::vector<std::int32_t>& definition,
                      const std::vector<int>& uses, Value value, bool root,
                      std::vector<PaddedWindow>& windows) {
@@ -145,7 +146,7 @@ bool collect_windows(const Function& function, const std::vector<std::int32_t>& 
   if (at < 0 || (!root && uses[static_cast<std::size_t>(value.id)] != 1)) return false;
   const Op& op = function.body[static_cast<std::size_t>(at)];
   if (op.code == Opcode::add) {
-    // A long sum that ends in something else is told at once.
+    // A long sum with another op among its operands is rejected here, before the recursion.
     const bool may_be = std::ranges::all_of(op.operands, [&](Value operand) {
       const std::int32_t part = definition[static_cast<std::size_t>(operand.id)];
       if (part < 0) return false;
@@ -161,14 +162,15 @@ bool collect_windows(const Function& function, const std::vector<std::int32_t>& 
   return true;
 }
 
-// Made at the end, where it costs no move of what is behind it.
+// Takes the last op from the body. New ops are built at the end, so that no other op has to move.
 Op take_last(Function& function) {
   Op op = std::move(function.body.back());
   function.body.pop_back();
   return op;
 }
 
-// From last to first: what a concat replaces is read behind it alone, so its readers are renamed at the end.
+// Replaces sums of pads by concats, from last to first. Only later ops read a replaced sum, so its readers
+// are renamed at the end.
 void merge_pads(Module& module, Function& function) {
   const std::vector<std::int32_t> definitions = function.definitions();
   std::vector<int> uses = count_uses(function);
@@ -188,7 +190,7 @@ void merge_pads(Module& module, Function& function) {
   for (std::size_t i = function.body.size(); i-- > 0;) {
     if (function.body[i].code != Opcode::add) continue;
     const Value sum = function.body[i].results[0];
-    if (uses[static_cast<std::size_t>(sum.id)] == 0) continue;  // part of a sum that has become a concat
+    if (uses[static_cast<std::size_t>(sum.id)] == 0) continue;  // part of a sum that is now a concat
     std::vector<PaddedWindow> windows;
     if (!collect_windows(function, definitions, uses, sum, true, windows)) continue;
     std::sort(windows.begin(), windows.end(), [](const auto& a, const auto& b) { return a.low < b.low; });
@@ -221,12 +223,13 @@ void merge_pads(Module& module, Function& function) {
   drop_dead(function);
 }
 
-// Ops that go in before others, all at once.
+// Collects ops to insert before others, and inserts them all at once.
 class Insertions {
  public:
   Insertions(Module& module, Function& function) : module_(module), function_(function) {}
 
-  // A copy of a value (a reshape to its own shape) before body index `at`, behind those that are there.
+  // Adds a copy of a value (a reshape to its own shape) before body index `at`, after the copies already
+  // added there.
   Value copy(std::size_t at, Value value, const std::string& location) {
     Builder b(module_, function_);
     b.set_location(location);
@@ -261,7 +264,7 @@ class Insertions {
   std::map<std::size_t, std::vector<Op>> ops_;  // by body index
 };
 
-// By Value::id: whether it is the result of an op that writes memory of its own.
+// Returns, by Value::id, whether the value is the result of an op that writes memory of its own.
 std::vector<bool> find_computed(const Function& function) {
   std::vector<bool> computed(function.types.size());
   for (const Op& op : function.body) {
@@ -271,7 +274,7 @@ std::vector<bool> find_computed(const Function& function) {
   return computed;
 }
 
-// By Value::id: how many operands of concats it is.
+// Returns, by Value::id, how many operands of concats the value is.
 std::vector<int> count_concats(const Function& function) {
   std::vector<int> concats(function.types.size());
   for (const Op& op : function.body) {
@@ -290,7 +293,7 @@ void copy_concat_operands(Module& module, Function& function, std::vector<bool>&
     for (std::size_t k = 0; k < function.body[i].operands.size(); ++k) {
       const Value operand = function.body[i].operands[k];
       const auto id = static_cast<std::size_t>(operand.id);
-      // Another operand of a concat, of this one too, cannot hold the same memory.
+      // Two operands of concats, even of the same concat, cannot be in the same memory.
       if (concats[id] == 1 && computed[id]) continue;
       const std::string location = function.body[i].location;
       const Value copied = insertions.copy(i, operand, location);
@@ -305,8 +308,8 @@ void copy_results(Module& module, Function& function, std::vector<bool>& copy) {
   const std::vector<std::int32_t> definitions = function.definitions();
   const std::vector<bool> computed = find_computed(function);
   const std::vector<int> concats = count_concats(function);
-  // By body index: where a copy of what is computed before it goes in: at the end, but before an update of
-  // the state that it may be a view of.
+  // By body index: where to insert a copy of a value computed before that index. It is at the end of the
+  // body, but before the next update, since the value may be a view of that state.
   std::vector<std::size_t> places(function.body.size() + 1, function.body.size());
   for (std::size_t i = function.body.size(); i-- > 0;)
     places[i] = function.body[i].code == Opcode::update ? i : places[i + 1];
@@ -322,8 +325,8 @@ void copy_results(Module& module, Function& function, std::vector<bool>& copy) {
   insertions.place(copy);
 }
 
-// A state that becomes another one as it is, which this function updates too, takes a copy of it from before
-// all updates: two could otherwise wait for each other.
+// If an update sets a state to another state unchanged, and this function updates that one too, the update
+// reads a copy from before all updates. Otherwise two updates could wait for each other.
 void copy_updated_states(Module& module, Function& function, std::vector<bool>& copy) {
   const std::vector<std::int32_t> definitions = function.definitions();
   std::set<std::string, std::less<>> updated;
@@ -362,8 +365,8 @@ bool widens(const Function& function, const Op& op) {
   return from == ir::DType::bf16 || from == ir::DType::f16;
 }
 
-// Each reader of a 16-bit value's f32 gets a cast of its own: kernels then read the value, and no f32 of it
-// is ever stored.
+// Gives each reader of a 16-bit value's f32 a cast of its own. Kernels then read the 16-bit value, and its
+// f32 is never stored.
 void copy_widening_casts(Function& function) {
   std::map<std::int32_t, Op> casts;  // by result
   std::set<std::int32_t> taken;
@@ -426,7 +429,7 @@ void prepare(Prepared& prepared, const FuseOptions& options) {
   Module& m = prepared.module;
   Function& f = m.functions.front();
   const auto does = [&](std::string_view step) { return options.does(step); };
-  // Not fused, the pairs of places would stand in memory.
+  // Without fusion, the pairs of places would be stored in memory.
   if (does(kLowerIndexed) && does(kFuse)) lower_indexed(m, f, options.grain.counted_places);
   if (does(kUnifyViews)) unify_views_of_calls(f);
   drop_dead(f);

@@ -67,14 +67,14 @@ std::string buffer_text(const Program& program, std::size_t index) {
 
 using Reports = std::map<std::string_view, const GroupReport*>;
 
-/// By the kernel's name.
+/// Returns the program's reports by kernel name.
 Reports reports_of(const Program& program) {
   Reports reports;
   for (const GroupReport& report : program.groups) reports.emplace(report.kernel, &report);
   return reports;
 }
 
-/// The kernel, and why it is one.
+/// Returns the text of a kernel, and the report on its group.
 std::string group_text(const Program& program, const KernelLaunch& launch, std::size_t member,
                        const Reports& reports) {
   const auto report = reports.find(launch.member_name(member));

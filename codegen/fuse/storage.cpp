@@ -88,8 +88,8 @@ Storage::Storage(const Grouping& grouping, const ir::Module& module, Program& pr
   }
 }
 
-// One value for all elements is written into the kernels that use it; only calls and indexed reads need it in
-// memory.
+// Returns whether a constant needs memory. A constant with one value for all elements is written into the
+// kernels that use it; only calls and indexed reads need it in memory.
 bool Storage::needs_memory(const Op& constant) const {
   for (const Use& use : grouping_.uses(constant.results[0])) {
     const GroupNode& node = grouping_.nodes()[static_cast<std::size_t>(use.node)];
@@ -166,7 +166,8 @@ bool Storage::assign_in_concat(Value value) {
   return false;
 }
 
-// If a copy of `value` exists, the value can be written where the copy stands: the inverse of the copy's map.
+// If a copy of `value` exists, tries to write the value to the copy's memory directly, by the inverse of the
+// copy's map.
 bool Storage::assign_through_copy(Value value) {
   const Shape& shape = grouping_.function().type(value).shape;
   for (const Use& use : grouping_.uses(value)) {
@@ -212,7 +213,7 @@ bool Storage::assign_as_twin(Value value) {
   return true;
 }
 
-// A strided home must suit everybody who reads or writes the value.
+// Returns whether a strided home suits every op that reads or writes the value.
 bool Storage::fits_users(Value value, const View& home) const {
   const bool dense = home.strides == ir::row_major_strides(home.shape);
   if (dense) return true;

@@ -31,7 +31,7 @@ std::size_t hash_of(const T& content) {
   }
 }
 
-/// The same for equal attributes, so that unequal ones are seldom compared.
+/// Returns a hash: equal attributes have equal hashes, so unequal ones are seldom compared.
 std::size_t hash_of(const ir::Attributes& attributes) {
   std::size_t hash = 0;
   for (const auto& [name, value] : attributes) {
@@ -57,8 +57,8 @@ class Numbering {
   }
 
  private:
-  /// Everything outside of groups keeps the number it has: its own. Views are nowhere, and count with the ops
-  /// that read through them.
+  /// Numbers an op's result. Results of calls keep numbers of their own. Views belong to no node; equal
+  /// views share a number, so the ops that read through them compare equal.
   void number(const Op& op) {
     const Value result = op.results[0];
     const int node = grouping_.producer(result);

@@ -1,5 +1,5 @@
-// oneDNN 2 takes an op descriptor, oneDNN 3 takes its arguments at once: the one difference stands in the three functions
-// that describe a primitive.
+// oneDNN 2 takes an op descriptor, oneDNN 3 takes its arguments at once. Only the three functions that
+// describe a primitive differ.
 #include "codegen/library/convolution.h"
 
 #include <fmt/format.h>
@@ -20,9 +20,9 @@ using dnnl::algorithm;
 using dnnl::memory;
 using dnnl::prop_kind;
 
-// A piece of weights worth a task of its own.
+// The elements of a piece of weights that is worth a task of its own.
 constexpr std::int64_t kPieceElements = 65536;
-// Of a layout's blocks of channels; pieces are cut between them.
+// The most channels in a block of a layout. Pieces are cut between blocks.
 constexpr std::int64_t kMostBlocked = 64;
 
 struct Descriptions {
@@ -120,7 +120,7 @@ struct Reorder {
   }
 };
 
-/// Ranges of output channels between whole blocks; all of them at once where there are groups.
+/// A range of output channels, cut between whole blocks. With groups, one piece has all channels.
 struct Piece {
   std::int64_t first, count;
 };
@@ -142,7 +142,7 @@ struct Convolution::Impl {
   memory::desc first, second, result, scratch, packed;
   dnnl::primitive primitive;
   std::vector<Reorder>
-      reorders;  // one a piece, into the packed layout, or out of it for a gradient of weights
+      reorders;  // one per piece: into the packed layout, or out of it for a gradient of weights
 
   template <class Descriptor>
   void take(const Descriptor& description) {

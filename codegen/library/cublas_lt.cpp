@@ -19,9 +19,9 @@ namespace {
 using ir::DType;
 using namespace cublas;
 
-constexpr std::int64_t kBiasAlignment = 16;  // bytes; of the matrix beside the result as well
-constexpr std::int64_t kAuxUnit = 8;         // elements, of which its leading dimension is a multiple
-constexpr std::int64_t kMoreWorkspace = 8;   // times as much, where there is no algorithm with less
+constexpr std::int64_t kBiasAlignment = 16;  // bytes; also for `pre`, the matrix beside the result
+constexpr std::int64_t kAuxUnit = 8;         // elements; the leading dimension of `pre` is a multiple of it
+constexpr std::int64_t kMoreWorkspace = 8;   // times as much, if no algorithm needs less
 
 DataType data_type(DType dtype) {
   switch (dtype) {
@@ -38,13 +38,14 @@ DataType data_type(DType dtype) {
   }
 }
 
-/// A matrix of ours as one of cuBLASLt's: its rows and columns, and whether it must be read transposed.
+/// One of our matrices as cuBLASLt sees it: its rows, columns and leading dimension, and whether it must be
+/// read transposed.
 struct ColumnMajor {
   std::int64_t rows, columns, leading;
   Transpose transpose;
 };
 
-/// Ours is [rows, columns]. Along an axis of extent 1 any stride is right.
+/// Converts our matrix [rows, columns]. Along an axis of extent 1 any stride is valid.
 ColumnMajor column_major(const DeviceGemmShape::Matrix& matrix, std::int64_t rows, std::int64_t columns,
                          const std::string& what) {
   if (matrix.column == 1 || columns == 1) {
@@ -89,7 +90,7 @@ class LayoutObject {
   Layout layout_ = nullptr;
 };
 
-/// A descriptor that its own function destroys.
+/// Destroys a descriptor with the function for its kind.
 struct Destroy {
   Status (*function)(void*);
   void operator()(void* object) const { function(object); }
@@ -102,7 +103,7 @@ void set(Status (*function)(void*, std::int32_t, const void*, std::size_t), cons
   check(function(object.get(), attribute, &value, sizeof(value)), call, what);
 }
 
-/// Why cuBLASLt's epilogues are not for this product; "": they may be.
+/// Returns why cuBLASLt's epilogues cannot be used for this product; "": they can.
 std::string epilogue_misfit(const DeviceGemmShape& shape) {
   if (shape.epilogue == GemmEpilogue::none) return "";
   if (shape.dtype == DType::f64) return "GELU is for f32, bf16 and f16";
@@ -145,7 +146,7 @@ std::string describe(const Algorithm& algorithm) {
   return text;
 }
 
-/// The words behind the last ": "; nullopt if they are not eight hexadecimal numbers.
+/// Reads the words after the last ": "; nullopt if they are not eight hexadecimal numbers.
 std::optional<Algorithm> read_algorithm(std::string_view text) {
   const std::size_t colon = text.rfind(": ");
   if (!text.starts_with("cuBLASLt ") || colon == std::string_view::npos) return std::nullopt;
@@ -184,7 +185,7 @@ bool is_algorithm_text(std::string_view text) {
 }
 
 struct DeviceGemm::Impl {
-  /// How a product is asked for.
+  /// How cuBLASLt is asked for a product.
   struct Way {
     std::int64_t workspace;
     std::uint32_t schemes;
@@ -200,7 +201,7 @@ struct DeviceGemm::Impl {
   }
   Owned make_preference(const Way& way) const;
   void find_candidates(const Way& way, int wanted);
-  /// The workspace it needs; nullopt if cuBLASLt says that it will not run.
+  /// Returns the workspace that an algorithm needs; nullopt if cuBLASLt reports that it will not run.
   std::optional<std::size_t> workspace_of(const Algorithm& algorithm) const;
 
   Handle handle;
@@ -208,10 +209,10 @@ struct DeviceGemm::Impl {
   std::string name;
   std::int64_t calls;
   Owned description;
-  LayoutObject a, b, c;  // ours: cuBLASLt's second and first operand, and its result
+  LayoutObject a, b, c;  // our a and b are cuBLASLt's second and first operand, c is its result
   std::vector<HeuristicResult> candidates;
   std::vector<std::string> names;
-  std::string refusal;  // why there are none
+  std::string refusal;  // why there are no candidates
   std::size_t chosen = 0;
 };
 
@@ -229,7 +230,7 @@ DeviceGemm::Impl::Impl(const CublasLt& library, const DeviceGemmShape& gemm, con
 }
 
 void DeviceGemm::Impl::find_candidates(const Way& way, int wanted) {
-  constexpr int kSpare = 4;  // some may turn out not to run
+  constexpr int kSpare = 4;  // some candidates may turn out not to run
   const Functions& lt = Library::usable();
   const Owned preference = make_preference(way);
   std::vector<HeuristicResult> results(static_cast<std::size_t>(std::max(wanted, kSpare)));
@@ -277,7 +278,7 @@ Owned DeviceGemm::Impl::make_description() const {
   put(kTransposeA, column_major(shape.b, shape.k, shape.n, name).transpose);
   put(kTransposeB, column_major(shape.a, shape.m, shape.k, name).transpose);
   put(kEpilogue, epilogue_of(shape));
-  // Only looked at for their alignment until a product runs.
+  // Until a product runs, cuBLASLt uses only the alignment of these pointers.
   if (shape.bias) put(kBiasPointer, reinterpret_cast<const void*>(kBiasAlignment));
   if (shape.has_pre()) {
     put(kAuxLeading, shape.pre.row);

@@ -11,7 +11,8 @@
 namespace rewire::codegen {
 namespace {
 
-/// Before, the gradient reads beyond the last keys where they do not fill tiles of 128, unless masked.
+/// The oldest version for the gradient. Before it, an unmasked gradient reads beyond the last keys if they
+/// do not fill tiles of 128.
 constexpr std::size_t kOldestGradient = 91501;
 constexpr int kNewestGradientArch = 99;
 constexpr std::int64_t kWorkspaceLine = 256;  // bytes

@@ -39,7 +39,7 @@ class AttentionBuilder {
                           .is_virtual = id >= kFirstVirtual,
                           .by_value = by_value});
   }
-  /// Heads of so many tokens; `transposed`: channels are the rows.
+  /// Adds a tensor of heads with `tokens` tokens each. `transposed`: channels are the rows.
   Descriptor heads(Id id, const DeviceAttentionShape::Tensor& layout, std::int64_t tokens,
                    bool transposed = false);
   Descriptor scalar(Id id) { return tensor(id, {1, 1, 1, 1}, {1, 1, 1, 1}, kF32, true); }
@@ -49,12 +49,12 @@ class AttentionBuilder {
   }
   Descriptor virtual_scores(DataType type = kF32) { return virtual_tensor(dims_, strides_, type); }
   Descriptor virtual_rows() { return virtual_tensor(row_dims_, row_strides_, kF32); }
-  /// y = x, or x and b, through `mode`; returns y.
+  /// Adds y = mode(x), or y = mode(x, b) if b is not null; returns y.
   Descriptor pointwise(PointwiseMode mode, Descriptor x, Descriptor b, Descriptor y);
   Descriptor matmul(Descriptor a, Descriptor b, Descriptor c);
   Descriptor reduce(ReductionOperator op, Descriptor x, Descriptor y);
   Descriptor reshape(Descriptor x, Descriptor y);
-  /// In bf16, as the product that reads it wants.
+  /// Adds the transposed scores, in bf16 as the product that reads them needs.
   Descriptor transposed_scores(Descriptor scores);
 
   const DeviceAttentionShape& shape_;

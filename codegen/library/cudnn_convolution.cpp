@@ -14,7 +14,7 @@ namespace {
 
 using ir::ConvShape;
 
-/// The attributes of one of the three operations: of y = x * w, which tensor is x, w or y.
+/// The attributes of one of the three operations. In terms of y = x * w, they name the tensors x, w and y.
 struct ConvolutionRow {
   ir::Opcode code;
   cudnn::Kind kind;
@@ -30,7 +30,7 @@ constexpr std::array<ConvolutionRow, 3> kConvolutionRows = {
       cudnn::kBackwardFilterBeta, cudnn::kBackwardFilterDescriptor, cudnn::kBackwardFilterX,
       cudnn::kBackwardFilterDw, cudnn::kBackwardFilterDy}}};
 
-/// Dimensions are [batch, channels, height, width] whichever layout they lie in.
+/// Returns the strides of a map. Its dimensions are [batch, channels, height, width] in either layout.
 cudnn::Dims map_strides(std::int64_t channels, const ConvShape::Plane& plane, bool channels_last) {
   const std::int64_t pixels = plane.height * plane.width;
   if (channels_last) return {pixels * channels, 1, plane.width * channels, channels};
@@ -70,8 +70,8 @@ cudnn::Graph convolution_graph(const DeviceConvolution& c) {
   return graph;
 }
 
-/// Of operands of f32, cuDNN rounds them to TF32 for tensor cores. Inputs converted down may be of f16, which has
-/// less range than anybody asked for.
+/// Returns the notes of engines that are refused. On tensor cores, cuDNN rounds f32 operands to TF32. Inputs
+/// that are converted down may become f16, which has less range than was asked for.
 std::vector<cudnn::NumericalNote> refused_notes(const DeviceConvolution& c) {
   std::vector<cudnn::NumericalNote> notes = {cudnn::kNondeterministic, cudnn::kDownConvertInputs,
                                              cudnn::kReducedPrecisionReduction};
@@ -91,7 +91,7 @@ CudnnConvolution::CudnnConvolution(const Cudnn& library, const DeviceConvolution
   cudnn::Engines engines(library, convolution_graph(convolution),
                          {workspace_limit, {cudnn::kModeA, cudnn::kFallback}, refused_notes(convolution)});
   std::string why;
-  // An engine that fails otherwise than by a refusal is no reason to leave the others.
+  // If an engine fails in another way than by a refusal, the others are still tried.
   const auto makes_plan = [&](std::string_view name) {
     try {
       return engines.choose(name);

@@ -25,9 +25,9 @@ namespace cudnn {
 namespace {
 
 constexpr std::size_t kOldest = 90800;                    // handles are optional, device properties known
-constexpr std::int64_t kMostKnobs = 64, kMostNotes = 32;  // that an engine has; cuDNN knows some 45, and 10
+constexpr std::int64_t kMostKnobs = 64, kMostNotes = 32;  // per engine; cuDNN knows some 45 knobs, 10 notes
 
-/// The engine of a configuration.
+/// Returns the engine of a configuration.
 Object engine_of(const Object& config, const std::string& what) {
   std::vector<Object> engines;
   engines.emplace_back(kEngine, what);

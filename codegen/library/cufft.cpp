@@ -47,7 +47,7 @@ DeviceFft::DeviceFft(const ir::FourierRows& rows) : rows_(rows) {
   cufft::Result result = fft.set_allocation(plan_, 0);
   if (result == 0) {
     call = "cufftMakePlanMany64";
-    // No embeddings: rows one behind the other, and so are their spectra.
+    // Null embeddings: the rows are dense, one after the other, and so are their spectra.
     result = fft.make(plan_, 1, &length, nullptr, 1, 0, nullptr, 1, 0, plan_type(rows), rows.rows, &bytes);
   }
   if (result != 0) {

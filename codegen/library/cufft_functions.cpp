@@ -11,7 +11,7 @@ struct Name {
   Result result;
   const char* name;
 };
-/// Those that CUDA 12 and 13 agree on.
+/// The names of results that CUDA 12 and 13 agree on.
 constexpr Name kNames[] = {
     {0, "CUFFT_SUCCESS"},          {1, "CUFFT_INVALID_PLAN"},    {2, "CUFFT_ALLOC_FAILED"},
     {3, "CUFFT_INVALID_TYPE"},     {4, "CUFFT_INVALID_VALUE"},   {5, "CUFFT_INTERNAL_ERROR"},

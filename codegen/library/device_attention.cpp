@@ -10,14 +10,14 @@ namespace rewire::codegen {
 namespace {
 
 constexpr std::int64_t kRow = 8;          // elements of bf16 in 16 bytes
-constexpr std::int64_t kMostWidth = 128;  // of a head, on every architecture
+constexpr std::int64_t kMostWidth = 128;  // channels of a head, on every architecture
 
 ir::DType element_type(const Program& program, const View& view) {
   return program.buffers[static_cast<std::size_t>(view.buffer)].type.dtype;
 }
 
-/// nullopt if its rows do not begin at multiples of 16 bytes, or repeat. Along an axis of extent 1 any stride
-/// is right: it becomes that of what the others span.
+/// Returns nullopt if a view's rows repeat, or do not begin at multiples of 16 bytes. An axis of extent 1
+/// may have any stride; here it gets the span of the other axes.
 std::optional<DeviceAttentionShape::Tensor> tensor_of(const Program& program, const View& view) {
   if (element_type(program, view) != ir::DType::bf16 || view.offset % kRow != 0) return std::nullopt;
   if (view.shape[3] > 1 && view.strides[3] != 1) return std::nullopt;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kBufferAlignment = 64;  // bytes
 
-/// An axis along which products are alike: how far apart they lie in a, b and c.
+/// An axis along which products are alike, with the distances between them in a, b and c.
 struct Axis {
   std::int64_t extent = 1;
   std::array<std::int64_t, 3> strides{};  // of a, b, c, in elements
@@ -24,7 +24,8 @@ struct Axis {
   std::int64_t c() const { return strides[2]; }
 };
 
-/// `inner` walked through at each step of `outer` as one axis. nullopt: not with these strides.
+/// Joins two axes into one that walks through `inner` at each step of `outer`; nullopt if the strides do not
+/// allow it.
 std::optional<Axis> joined(const Axis& outer, const Axis& inner) {
   for (std::size_t i = 0; i < 3; ++i) {
     if (outer.strides[i] != inner.strides[i] * inner.extent) return std::nullopt;
@@ -32,7 +33,7 @@ std::optional<Axis> joined(const Axis& outer, const Axis& inner) {
   return Axis{outer.extent * inner.extent, inner.strides};
 }
 
-/// A launch's axes of products, its rows, and the strides that no axis has.
+/// A launch's axes of products, its rows, and the numbers that belong to no axis (n, k, a's column stride).
 class Axes {
  public:
   explicit Axes(const GemmLaunch& launch)
@@ -40,14 +41,14 @@ class Axes {
         k_(launch.a.shape.back()),
         a_column_(launch.a.strides.back()),
         rows_(axis(launch, launch.c.shape.size() - 2)) {
-    rows_.strides[1] = 0;  // b has none
+    rows_.strides[1] = 0;  // b does not depend on the rows
     for (std::size_t d = 0; d + 2 < launch.c.shape.size(); ++d) {
       if (launch.c.shape[d] > 1) batch_.push_back(axis(launch, d));
     }
     merge_into_rows();
     take_longest_rows();
     merge_batch();
-    std::ranges::stable_sort(batch_, {}, &Axis::extent);  // the library's own last
+    std::ranges::stable_sort(batch_, {}, &Axis::extent);  // the library's own batch comes last
   }
 
   const Axis& rows() const { return rows_; }
@@ -58,7 +59,7 @@ class Axes {
     return {launch.c.shape[d], {launch.a.strides[d], launch.b.strides[d], launch.c.strides[d]}};
   }
 
-  /// Rows whose elements do not lie between each other's.
+  /// Returns whether an axis can be the rows: the elements of one row do not lie between those of another.
   bool can_be_rows(const Axis& rows) const {
     if (rows.extent == 1) return true;
     const bool a = a_column_ == 1 || k_ == 1 ? rows.a() >= k_ : rows.a() == 1 && a_column_ >= rows.extent;
@@ -145,7 +146,8 @@ std::vector<DeviceGemmCall> device_gemm_calls(const Program& program, const Gemm
   const Axes axes(launch);
   const Axis own = axes.batch().empty() ? Axis{} : axes.batch().back();
   const std::size_t last = launch.c.shape.size() - 1;
-  // The largest power of two, at most a buffer's, that divides the byte offsets of every product's matrix.
+  // Returns the largest power of two, at most a buffer's alignment, that divides the byte offset of every
+  // product's matrix.
   const auto alignment = [&](const View& view, std::size_t operand) {
     std::int64_t bits = kBufferAlignment | (view.offset * bytes(view));
     for (const Axis& axis : axes.batch()) bits |= axis.strides[operand] * bytes(view);

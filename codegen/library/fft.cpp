@@ -1,5 +1,5 @@
-// FFTW's split format: real and imaginary parts in arrays of their own. Only making and destroying plans is
-// guarded, since FFTW allows no two of those at a time; running them needs no lock.
+// Transforms by FFTW, in its split format: real and imaginary parts are separate arrays. Only making and
+// destroying plans takes a lock, since FFTW allows one of these at a time. Running a plan needs no lock.
 #include "codegen/library/fft.h"
 
 #include <fftw3.h>
@@ -68,8 +68,8 @@ void Fft::run(const float* input, float* output) const {
 
 }  // namespace rewire::codegen
 
-/// FFTW's planner ends the process here, in a way of its own, where malloc fails. Its calls find this one
-/// first: the program's symbols come before a library's.
+/// Replaces FFTW's function of this name, which its planner calls to end the process if malloc fails. The
+/// planner finds this one first, since the program's symbols come before a library's.
 extern "C" __attribute__((visibility("default"))) void fftwf_assertion_failed(const char* text, int line,
                                                                               const char* file) {
   const std::new_handler exhausted = std::get_new_handler();

@@ -15,7 +15,7 @@ struct Way {
   bool bias_first = false, laid_out = false;
 };
 
-/// A GEMM and the copies before and behind it.
+/// A GEMM, and the copies before and after it.
 struct Fitted {
   std::vector<KernelLaunch> before, after;
   GemmLaunch gemm;
@@ -54,7 +54,7 @@ class Fitting {
     return fitted;
   }
 
-  /// Ways there are, those with fewer copies first.
+  /// Returns the possible ways, those with fewer copies first.
   std::vector<Way> ways(const GemmLaunch& launch) const {
     if (launch.epilogue != GemmEpilogue::none) return {{}};
     const bool bias = launch.bias.buffer >= 0 && !launch.accumulate;
@@ -81,7 +81,7 @@ class Fitting {
     return true;
   }
 
-  /// Aligned, and its rows follow each other over all its axes.
+  /// Returns whether a view is aligned, and its rows follow each other over all its axes.
   bool is_dense(const View& view) const {
     for (std::size_t d = 0; d + 2 < view.shape.size(); ++d) {
       if (view.shape[d] > 1 && view.strides[d] != view.strides[d + 1] * view.shape[d + 1]) return false;
@@ -89,7 +89,7 @@ class Fitting {
     return is_aligned(view);
   }
 
-  /// Axes that repeat are walked once.
+  /// Returns a view that walks each repeating axis once.
   static View once(View view) {
     for (std::size_t d = 0; d < view.shape.size(); ++d) {
       if (view.strides[d] == 0) view.shape[d] = 1;
@@ -97,7 +97,7 @@ class Fitting {
     return view;
   }
 
-  /// Of the same shape, row after row, each of which begins at a multiple of 16 bytes.
+  /// Adds a buffer of the same shape, row after row. Each row begins at a multiple of 16 bytes.
   View add_dense(const View& view, const std::string& location) {
     const std::int64_t unit = kAlignment / bytes(view);
     ir::Shape padded = view.shape;
@@ -117,7 +117,7 @@ class Fitting {
   const WorkGrain& grain_;
 };
 
-/// As it stands where there is none.
+/// Returns the first fit that the library accepts; the launch unchanged if there is none.
 Fitted best_fit(Program& program, const GemmLaunch& launch,
                 const std::function<GemmAnswer(const DeviceGemmShape&)>& ask, bool tf32,
                 const WorkGrain& grain) {

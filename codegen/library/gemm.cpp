@@ -1,5 +1,5 @@
 // GEMM by oneDNN on the calling thread; see gemm.h. oneDNN 2 takes an op descriptor, oneDNN 3 takes its
-// arguments at once: the one difference stands in make_descriptor.
+// arguments at once. Only make_descriptor differs.
 #include "codegen/library/gemm.h"
 
 #include <bit>
@@ -55,8 +55,8 @@ dnnl::matmul::primitive_desc make_descriptor(const GemmShape& shape, const memor
 #endif
 }
 
-/// oneDNN makes all kernels of its sgemm (24 MB, 25 ms) with the first product that is computed by them. Here
-/// nobody else computes, and takes the memory that was found free.
+/// Makes oneDNN compile its sgemm. It makes all kernels of it (24 MB, 25 ms) at the first product that uses
+/// them. Here no other thread computes, so none takes the memory that was found free.
 void make_sgemm_kernels() {
   static const bool made = [] {
     const LibraryCall call(kGemmHeadroom);
@@ -79,7 +79,7 @@ void widen_run(const std::uint16_t* __restrict from, std::int64_t count, float* 
     to[i] = std::bit_cast<float>(static_cast<std::uint32_t>(from[i]) << 16);
 }
 
-// To nearest even; a NaN stays one.
+// Rounds f32 to bf16, to nearest even; a NaN stays a NaN.
 REWIRE_VECTOR_CLONES
 void narrow_run(const float* __restrict from, std::int64_t count, std::uint16_t* __restrict to) {
   for (std::int64_t i = 0; i < count; ++i) {
@@ -106,7 +106,7 @@ bool has_fast_bf16() {
   return fast;
 }
 
-// A matrix in another type, dense; its unit stride stays where it is.
+// A dense copy of a matrix in another type. The dimension with unit stride stays the same.
 struct Gemm::Copy {
   std::int64_t lines = 0, length = 0, stride = 0;  // of the original: runs of unit stride
   std::size_t offset = 0;                          // in scratch, bytes
@@ -138,8 +138,9 @@ struct Gemm::Copy {
   }
 };
 
-// The one row of an a, or the one column of a c, whose elements do not lie side by side, made to. oneDNN 3.7 (Debian 13)
-// computes such a product wrongly: it walks them with a stride of 1, and so writes a column of c over its neighbours.
+// A contiguous copy of the only row of an a, or the only column of a c, whose elements do not lie side by
+// side. oneDNN 3.7 (Debian 13) computes such a product wrongly: it walks them with a stride of 1, and so
+// writes a column of c over its neighbours.
 struct Gemm::Line {
   std::int64_t count = 0, stride = 0;
   std::size_t element = 0, offset = 0;  // bytes; where in scratch
@@ -166,7 +167,7 @@ struct Gemm::Line {
 struct Gemm::Impl {
   memory::desc a, b, bias, c, scratch;
   dnnl::matmul primitive;
-  // Where bf16 is multiplied as f32.
+  // The f32 copies, if bf16 is multiplied as f32.
   std::optional<Copy> wide_a, wide_b, wide_bias, wide_c;
   std::optional<Line> row_a, column_c;
   std::size_t scratch_bytes = 0;

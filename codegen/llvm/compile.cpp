@@ -1,6 +1,6 @@
-// LLVM's passes and code generation. The emitter already writes vector code, so the passes only clean up
-// after it: locals to registers, duplicate address arithmetic, invariants out of loops. Their choice is by
-// measured compile time (bench/kernels.cpp).
+// LLVM's passes and code generation. The emitter already writes vector code, so the passes only clean up:
+// they move locals to registers, merge duplicate address arithmetic, and move invariants out of loops. They
+// were chosen by measured compile time (bench/kernels.cpp).
 #include "codegen/llvm/compile.h"
 
 #include <llvm/Analysis/TargetTransformInfo.h>
@@ -33,7 +33,7 @@ namespace rewire::codegen::cpu {
 
 namespace {
 
-/// Behind each instruction that has a debug location: its line.
+/// Marks each instruction that has a debug location: its line follows in a comment.
 constexpr std::string_view kMark = " ; line ";
 class LineMarks final : public llvm::AssemblyAnnotationWriter {
  public:
@@ -52,8 +52,9 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// Of lines of `text`, which stand in the same order in a text that was made with debug locations, among others:
-/// `line_of(line)` takes what these added off a line, and says its location, 0: none.
+/// Returns the value of each line of `text`. `marked` has the same lines in the same order, with debug
+/// locations, and others in between. `line_of(line)` removes what debug locations added to a line, and
+/// returns its location; 0: none.
 template <class LineOf>
 std::vector<std::int32_t> values_of(const std::string& text, const std::string& marked,
                                     const LineOf& line_of) {
@@ -92,9 +93,9 @@ std::vector<std::int32_t> values_of_assembly(const std::string& text, const std:
       const std::size_t space = line.find(' ', kLocation.size());
       now = space == std::string::npos ? 0 : std::stoi(line.substr(space + 1));
     } else if (!line.starts_with('\t')) {
-      now = 0;  // a label: its block begins with what belongs to no value, until a location says more
+      now = 0;  // a label: the code after it belongs to no value, up to the next location
     }
-    return line.starts_with("\t.") || line.starts_with("\tj") ? 0 : now;  // nor is a jump of a value
+    return line.starts_with("\t.") || line.starts_with("\tj") ? 0 : now;  // a jump has no value either
   });
 }
 
@@ -107,7 +108,7 @@ struct KernelCompiler::Impl {
     const llvm::Target* backend = llvm::TargetRegistry::lookupTarget(triple, error);
     if (backend == nullptr) internal_error("LLVM has no backend for {}: {}", triple, error);
     llvm::TargetOptions options;
-    options.AllowFPOpFusion = llvm::FPOpFusion::Standard;  // what carries `contract`
+    options.AllowFPOpFusion = llvm::FPOpFusion::Standard;  // fuses ops with the flag `contract`
     machine.reset(backend->createTargetMachine(
         triple, target.name, target.features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small,
         optimise ? llvm::CodeGenOptLevel::Default : llvm::CodeGenOptLevel::None, true));
@@ -226,7 +227,7 @@ TracedText KernelCompiler::traced(const tile::Kernel& kernel, const std::string&
   TracedText traced;
   traced.text = assembly ? this->assembly(kernel, symbol) : optimised_ir(kernel, symbol);
   traced.values = assembly ? values_of_assembly(traced.text, marked) : values_of_ir(traced.text, marked);
-  // What the loops added for themselves is no value of the kernel's.
+  // Values that the loop program added are not values of the kernel.
   const auto last = static_cast<std::int32_t>(kernel.values.size()) - 1;
   std::ranges::replace_if(traced.values, [&](std::int32_t value) { return value > last; }, -1);
   return traced;

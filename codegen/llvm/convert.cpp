@@ -71,8 +71,8 @@ Value* Convert::to_memory(Value* x, DType dtype) {
   return builder_.CreateTrunc(bf16_bits(x), type->getWithNewType(builder_.getInt16Ty()));
 }
 
-/// The upper half of an f32's bits, rounded to nearest even: adds 0x7fff and the lowest kept bit. A NaN stays
-/// one.
+/// Returns the upper half of an f32's bits, rounded to nearest even: adds 0x7fff and the lowest kept bit. A
+/// NaN stays a NaN.
 Value* Convert::bf16_bits(Value* x) {
   llvm::Type* i32 = builder_.getInt32Ty();
   Value* bits = builder_.CreateBitCast(x, x->getType()->getWithNewType(i32));
@@ -98,7 +98,7 @@ Value* Convert::float_to_integer(Value* x, DType to) {
                                   {type, x->getType()}, {x});
 }
 
-/// A signed integer within the range of a narrower integer.
+/// Clamps a signed integer to the range of a narrower integer.
 Value* Convert::narrowed(Value* x, DType to) {
   const bool to_u8 = to == DType::u8;
   const std::int64_t least = to_u8 ? 0 : std::numeric_limits<std::int32_t>::min();

@@ -1,7 +1,8 @@
 // Dot: result(i…, j) = sum over k of left(i…, k) right(k, j), j the vector axis.
 //
-// The result is cut into blocks of rows x vectors (register_block.h), evenly: 50 rows by at most 6 are 5 x 6 + 4 x 5. Where j
-// is not contiguous in the right operand, it is first copied to scratch as (k, j).
+// The result is cut into blocks of rows x vectors (register_block.h), as evenly as possible: 50 rows by at
+// most 6 are 5 x 6 + 4 x 5. If j is not contiguous in the right operand, the operand is first copied to
+// scratch as (k, j).
 #include <algorithm>
 
 #include "codegen/llvm/emitter.h"
@@ -15,12 +16,12 @@ using llvm::Value;
 
 namespace {
 
-/// `count` items in pieces as even as possible: first `many` of `size`, then of size - 1.
+/// Cuts `count` items into pieces as even as possible: first `many` of `size`, then the rest of size - 1.
 struct EvenCut {
   std::int64_t pieces, size, many;
   EvenCut(std::int64_t count, std::int64_t of)
       : pieces(of), size((count + pieces - 1) / pieces), many(count - pieces * (size - 1)) {}
-  /// In the fewest pieces of at most `most`.
+  /// Cuts into the fewest pieces of at most `most` items.
   static EvenCut of_most(std::int64_t count, std::int64_t most) { return {count, (count + most - 1) / most}; }
 };
 
@@ -59,9 +60,9 @@ Value* Emitter::dot_element(const DotView& view, const LaneIndices& indices) {
   return pointer;
 }
 
-/// An instance with dots spends most of its time in registers, and begins with what no cache holds. So each dot, while it
-/// computes, asks for its share of the matrices that the task's next instance loads: of each as many rows as the dot itself
-/// has. The last instance asks for its own once more.
+/// Plans prefetches. An instance with dots computes mostly in registers, but begins with data that no cache
+/// holds. So each dot prefetches its share of the matrices that the task's next instance loads: of each
+/// matrix, as many rows as the dot itself has. The last instance prefetches its own matrices once more.
 void Emitter::look_ahead(Value* instance) {
   const auto is_dot = [](const tile::Node& node) { return std::holds_alternative<tile::Dot>(node); };
   const auto& prologue = program_.kernel.prologue;
@@ -94,7 +95,7 @@ void Emitter::look_ahead(Value* instance) {
   indices_ = here;
 }
 
-/// `rows` rows from `row` on; by a function, which LLVM has quickly compiled.
+/// Prefetches `rows` rows from `row` on. The code is a function of its own, which LLVM compiles quickly.
 void Emitter::fetch_ahead(const RowsAhead& ahead, Value* row, std::int64_t rows) {
   rows = std::min(rows, ahead.rows);
   const std::string name = fmt::format("fetch_{}x{}_{}", rows, ahead.length, ahead.stride);
@@ -149,7 +150,8 @@ void Emitter::dot_over(DotTask& task, const std::vector<std::int32_t>& rows, std
 void Emitter::dot_blocks(const DotTask& task) {
   const std::int64_t row_count = task.row < 0 ? 1 : program_.extent(task.row);
   const std::int64_t vector_count = (program_.extent(task.column) + width_ - 1) / width_;
-  // Of AVX2's 16 registers a single vector would use ten: 7 vectors are 3 + 2 + 2.
+  // A block of a single vector would use only ten of AVX2's 16 registers. So 7 vectors are cut into 3 + 2 +
+  // 2.
   const bool threes = width_ == 8 && vector_count > 1;
   const EvenCut columns = threes ? EvenCut(vector_count, vector_count / 2)
                                  : EvenCut::of_most(vector_count, target_.avx512 ? 4 : 2);
@@ -177,7 +179,8 @@ void Emitter::dot_blocks(const DotTask& task) {
   }
 }
 
-/// Sums, vectors of right and one element of left fit the 32 (16) vector registers.
+/// Returns the most rows for which sums, vectors of right and one element of left fit the 32 (16) vector
+/// registers.
 std::int64_t Emitter::most_rows(std::int64_t vectors) const {
   return std::min<std::int64_t>(target_.avx512 ? 28 / vectors - 1 : 12 / vectors, 8);
 }
@@ -205,8 +208,9 @@ void Emitter::dot_block(const DotTask& task, const LaneIndices& index, int rows,
                        dot_element(task.result, result_index)});
 }
 
-/// (left, right, result): result(r, v) = sum over k of left(r, k) x right(k, v); shared by all such blocks of the module.
-/// Strides are in the code: with strides as arguments LLVM reaches one row from the one before, each address from the last.
+/// Returns the function (left, right, result): result(r, v) = sum over k of left(r, k) x right(k, v). All
+/// such blocks of the module share it. Strides are constants in its code. If they were arguments, LLVM would
+/// compute each row's address from that of the row before.
 llvm::Function* Emitter::dot_function(const DotBlock& block) {
   const std::string name =
       fmt::format("dot_{}x{}_of_{}_left_{}_{}_right_{}_result_{}_read_{}_write_{}", block.rows, block.vectors,
@@ -249,7 +253,7 @@ llvm::Function* Emitter::dot_function(const DotBlock& block) {
   return function;
 }
 
-/// An internal function of this module, with an empty entry block; its pointers do not alias.
+/// Adds an internal function to this module, with an empty entry block. Its pointers do not alias.
 llvm::Function* Emitter::helper(const std::string& name, const std::vector<llvm::Type*>& parameters) {
   auto* function = llvm::Function::Create(llvm::FunctionType::get(builder_.getVoidTy(), parameters, false),
                                           llvm::Function::InternalLinkage, name, module_);
@@ -267,7 +271,7 @@ Value* Emitter::first_lanes(int live) {
   return llvm::ConstantVector::get(bits);
 }
 
-/// A vector whose first `live` lanes are read, the others 0.
+/// Loads a vector: its first `live` lanes are read, the others are 0.
 Value* Emitter::load_lanes(Value* pointer, int live) {
   llvm::Type* type = type_of(ir::DType::f32, true);
   if (live == width_) return builder_.CreateAlignedLoad(type, pointer, llvm::Align(4));
@@ -283,7 +287,7 @@ void Emitter::store_lanes(Value* vector, Value* pointer, int live) {
   }
 }
 
-/// Copies the right operand to a slot with lanes (k, j), square blocks of W x W at a time. The slot has whole
+/// Copies the right operand to a slot with lanes (k, j), in square blocks of W x W. The slot has whole
 /// blocks of rows.
 Emitter::DotView Emitter::pack(const DotTask& task, const DotView& right, std::int32_t slot_index) {
   const Slot& slot = program_.slots[static_cast<std::size_t>(slot_index)];
@@ -306,8 +310,8 @@ Emitter::DotView Emitter::pack(const DotTask& task, const DotView& right, std::i
   return packed;
 }
 
-/// (source, k stride, column stride, live k, live columns, target, target stride): transposes a block,
-/// reading it along k. What lies beyond the live columns becomes 0.
+/// Returns the function (source, k stride, column stride, live k, live columns, target, target stride). It
+/// transposes a block, reading it along k. Elements beyond the live columns become 0.
 llvm::Function* Emitter::pack_function(bool contiguous) {
   const char* name = contiguous ? "pack" : "pack_strided";
   if (llvm::Function* known = module_.getFunction(name)) return known;
@@ -351,8 +355,8 @@ llvm::ConstantInt* Emitter::number(std::int64_t value) {
   return builder_.getInt64(static_cast<std::uint64_t>(value));
 }
 
-/// A W x W matrix, one vector a row. In log2 W steps, step s exchanges the off-diagonal s x s blocks of each
-/// 2s x 2s block.
+/// Transposes a W x W matrix, one vector per row, in log2 W steps. Step s exchanges the off-diagonal s x s
+/// blocks of each 2s x 2s block.
 void Emitter::transpose(std::vector<Value*>& rows) {
   for (int s = 1; s < width_; s *= 2) {
     std::vector<int> first, second;

@@ -1,7 +1,8 @@
-// Sums of many floats, in two levels: kChain terms are added to what began at 0, then that to the total. One after the
-// other, n equal terms, as a ReLU leaves many of, may lose up to n / 2 units in the last place, each the same way; in two
-// levels it is kChain + n / kChain of them. A sum of up to 2 kChain terms stays one chain; so does one whose result has
-// lanes inside of the summed axis, one of scalars, and what a kernel carries from row to row beyond kTotalBytes.
+// Sums of many floats in two levels: kChain terms are added up from 0, then their sum is added to the total.
+// Added one after the other, n equal terms (a ReLU leaves many) may lose up to n / 2 units in the last
+// place, each in the same direction. In two levels, they may lose kChain + n / kChain units. A sum of up to
+// 2 kChain terms stays one chain. So do sums whose result has lanes inside of the summed axis, sums of
+// scalars, and sums carried from row to row beyond kTotalBytes.
 #include <algorithm>
 
 #include "codegen/llvm/emitter.h"
@@ -16,12 +17,12 @@ using llvm::Value;
 namespace {
 
 constexpr std::int64_t kChain = 64;
-/// What the totals of carried sums may take of a thread's stack.
+/// The most bytes of a thread's stack that the totals of carried sums may take.
 constexpr std::int64_t kTotalBytes = 65536;
 
 }  // namespace
 
-/// Trips of a vector loop in one chain; 0: all.
+/// Returns the trips of a vector loop in one chain; 0: all.
 std::int64_t Emitter::chain_of(const Loop& lane_loop, std::int64_t trips) const {
   const bool sums = std::ranges::any_of(lane_loop.reductions, [&](std::int32_t node) {
     const auto& reduce = std::get<tile::Reduce>(at(node));
@@ -31,7 +32,7 @@ std::int64_t Emitter::chain_of(const Loop& lane_loop, std::int64_t trips) const 
   return sums && trips > 2 * kChain ? kChain : 0;
 }
 
-/// What the accumulators of the loop's sums hold goes to their totals, which are made by the first call.
+/// Adds the accumulators of the loop's sums to their totals (made by chained_loop), and resets them.
 void Emitter::move_to_totals(const Loop& lane_loop, std::map<std::int32_t, std::vector<Value*>>& totals) {
   for (const std::int32_t node : lane_loop.reductions) {
     const auto& reduce = std::get<tile::Reduce>(at(node));
@@ -49,8 +50,8 @@ void Emitter::move_to_totals(const Loop& lane_loop, std::map<std::int32_t, std::
   }
 }
 
-/// Chunks of a vector loop from element 0 to `end`, `step` a trip, chain by chain; the totals are in the accumulators
-/// when it is done.
+/// Emits the chunks of a vector loop from element 0 to `end`, `step` elements per trip, chain by chain. At
+/// the end, the accumulators hold the totals.
 void Emitter::chained_loop(const Loop& lane_loop, std::int64_t end, std::int64_t step, std::int64_t chain,
                            const std::function<void(Value*)>& trip) {
   std::map<std::int32_t, std::vector<Value*>> totals;
@@ -81,8 +82,8 @@ void Emitter::chained_loop(const Loop& lane_loop, std::int64_t end, std::int64_t
   }
 }
 
-/// The carried values that are sums over a part's rows, where these are many: next = entry + x from 0 on, entry read by that
-/// alone, next by nothing in the row.
+/// Returns the slots of carried sums over a part's rows, if the part has many rows. Such a sum is next =
+/// entry + x from 0 on. Only this op reads entry, and nothing in the row reads next.
 std::vector<std::int32_t> Emitter::long_sums() const {
   std::vector<std::int32_t> slots;
   std::int64_t bytes = 0;
@@ -119,7 +120,8 @@ std::vector<std::int32_t> Emitter::long_sums() const {
   return slots;
 }
 
-/// `each` on the address of each vector of a slot, or of its one number, and of its total.
+/// Calls `each` with the address of each vector of a slot (or of its single number), and with that of its
+/// total.
 void Emitter::for_each_of(std::int32_t slot_index, Value* total,
                           const std::function<void(llvm::Type*, Value*, Value*)>& each) {
   const Slot& slot = program_.slots[static_cast<std::size_t>(slot_index)];
@@ -147,7 +149,7 @@ void Emitter::for_each_of(std::int32_t slot_index, Value* total,
        });
 }
 
-/// Rows from `begin` to `end`, with those sums in chains.
+/// Emits the rows from `begin` to `end`, with the given sums in chains.
 void Emitter::chained_rows(Value* begin, Value* end, const std::vector<std::int32_t>& sums,
                            const std::function<void(Value*)>& row) {
   std::vector<Value*> totals;

@@ -100,7 +100,7 @@ void Emitter::open_reductions(const Loop& lane_loop, int accumulators) {
   }
 }
 
-/// Adds up the accumulators in a fixed tree, then the lanes of the vector.
+/// Combines the accumulators in a fixed tree, then the lanes of the vector.
 void Emitter::close_reductions(const Loop& lane_loop, int accumulators) {
   for (std::int32_t node : lane_loop.reductions) {
     const auto& reduce = std::get<tile::Reduce>(at(node));
@@ -123,14 +123,14 @@ void Emitter::close_reductions(const Loop& lane_loop, int accumulators) {
   }
 }
 
-/// Whether the result has lanes inside of the reduced one: its sums then live in its slot.
+/// Returns whether the result has lanes inside of the reduced one. Its sums are then kept in its slot.
 bool Emitter::accumulates_in_slot(const tile::Reduce& reduce) const {
   const std::vector<std::int32_t>& lanes = program_.info(reduce.result).lanes;
   return !lanes.empty() && lanes.back() > reduce.axes[0];
 }
 
-/// The part of a slot that stands at the current indices of the axes before `axis`: what other trips of their
-/// loops left in the rest may still be read.
+/// Fills the part of a slot at the current indices of the axes before `axis`. The rest keeps what other
+/// trips of these loops left there, which may still be read.
 void Emitter::fill_slot(const Slot& slot, Value* memory, std::int32_t axis, Value* value) {
   if (slot.dtype == ir::DType::i1) value = convert_.to_memory(value, ir::DType::i1);
   const std::vector<std::int64_t> extents = program_.slot_extents(slot);
@@ -177,7 +177,7 @@ void Emitter::copy_slot(const SlotCopy& copy) {
        });
 }
 
-/// The address of the current element, or of vector u of the current chunk.
+/// Returns the address of the current element, or of vector u of the current chunk.
 Value* Emitter::slot_pointer(std::int32_t slot_index, int u) {
   const Slot& slot = program_.slots[static_cast<std::size_t>(slot_index)];
   Value* memory = slots_[static_cast<std::size_t>(slot_index)];
@@ -199,7 +199,7 @@ Value* Emitter::slot_pointer(std::int32_t slot_index, int u) {
   return builder_.CreateInBoundsGEP(type, memory, linear);
 }
 
-/// The memory type of the current element or vector of a slot.
+/// Returns the memory type of the current element or vector of a slot.
 llvm::Type* Emitter::slot_type(const Slot& slot) const {
   const bool vector = in_vector() && tile::contains_lane(slot.lanes, environment_->axis);
   return type_of(slot.dtype == ir::DType::i1 ? ir::DType::u8 : slot.dtype, vector);
@@ -276,7 +276,8 @@ Value* Emitter::read_spread(TileValue value, int u) {
   return in_vector() && !result->getType()->isVectorTy() ? spread(result) : result;
 }
 
-/// One value in all lanes; made before the loop, since it comes from outside.
+/// Returns a vector with one value in all lanes. It is made before the loop, since the value comes from
+/// outside.
 Value* Emitter::spread(Value* scalar) {
   Value*& known = environment_->splats[scalar];
   if (known != nullptr) return known;

@@ -1,4 +1,4 @@
-// One node at the current point: addresses, loads, stores, pointwise ops, reductions.
+// Emits one node at the current point: addresses, loads, stores, pointwise ops, reductions.
 #include <llvm/IR/DebugInfoMetadata.h>
 #include <llvm/IR/Intrinsics.h>
 
@@ -53,7 +53,8 @@ Value* Emitter::address(const tile::Access& access) {
   return address_in(access, *environment_);
 }
 
-/// Adds each environment's share of the index to the address in the environment around it.
+/// Returns an access's address. Each environment adds its share of the index to the address in the
+/// environment around it.
 Value* Emitter::address_in(const tile::Access& access, Environment& environment) {
   if (environment.kind == Environment::Kind::vector) return address_in(access, *environment.around);
   Value*& known = environment.addresses[&access];
@@ -72,7 +73,7 @@ Value* Emitter::address_in(const tile::Access& access, Environment& environment)
   return environment.addresses[&access] = offset == nullptr ? base : advance(base, offset, access);
 }
 
-/// In elements; nullptr: none.
+/// Returns an environment's share of an access's index, in elements; nullptr: none.
 Value* Emitter::own_offset(const tile::Access& access, const Environment& environment) {
   Value* sum = nullptr;
   const auto add = [&](std::int64_t stride, Value* index) {
@@ -99,14 +100,14 @@ Value* Emitter::advance(Value* base, Value* elements, const tile::Access& access
   return builder_.CreateInBoundsGEP(memory_type(context_, argument(access.argument).dtype), base, elements);
 }
 
-/// The i64 index of the first element of vector u.
+/// Returns the i64 index of the first element of vector u.
 Value* Emitter::element(int u) {
   return builder_.CreateNUWAdd(
       environment_->chunk.base,
       builder_.getInt64(static_cast<std::uint64_t>(u) * static_cast<std::uint64_t>(width_)));
 }
 
-/// <0, 1, 2 …>
+/// Returns the vector <0, 1, 2 …>.
 Value* Emitter::lane_numbers(llvm::Type* scalar) {
   std::vector<llvm::Constant*> numbers;
   for (int lane = 0; lane < width_; ++lane) {
@@ -119,7 +120,7 @@ bool Emitter::is_partial(int u) const {
   return environment_->chunk.tail > 0 && u == environment_->chunk.count - 1;
 }
 
-/// The lanes of vector u that exist, none if `predicate` is false; nullptr: all of them.
+/// Returns a mask of the lanes of vector u that exist; of none if `predicate` is false. nullptr: all lanes.
 Value* Emitter::mask(int u, Value* predicate) {
   Value* lanes = nullptr;
   if (is_partial(u)) lanes = first_lanes(environment_->chunk.tail);
@@ -170,7 +171,7 @@ Value* Emitter::load_vector(Value* pointer, llvm::Type* scalar, int u) {
   return builder_.CreateMaskedLoad(type, pointer, alignment, lanes, llvm::Constant::getNullValue(type));
 }
 
-/// stride x index of every lane, i64.
+/// Returns stride x index for every lane, in i64.
 Value* Emitter::strided_offsets(std::int64_t stride, int u) {
   Value* index = builder_.CreateAdd(builder_.CreateVectorSplat(static_cast<unsigned>(width_), element(u)),
                                     lane_numbers(builder_.getInt64Ty()));
@@ -178,7 +179,7 @@ Value* Emitter::strided_offsets(std::int64_t stride, int u) {
       index, llvm::ConstantInt::get(index->getType(), static_cast<std::uint64_t>(stride), true));
 }
 
-/// clamp(index, 0, limit - 1) x index_stride, i64.
+/// Returns clamp(index, 0, limit - 1) x index_stride, in i64.
 Value* Emitter::gather_offset(const tile::Load& load, int u) {
   Value* index = convert_.cast(read(load.index, u), program_.info(load.index).dtype, DType::i64);
   const auto constant = [&](std::int64_t value) {
@@ -195,7 +196,7 @@ void Emitter::emit_store(const tile::Store& store) {
   const DType stored = argument(store.access.argument).dtype;
   const auto as_stored = [&](Value* value) {
     const bool narrowed =
-        dtype == DType::f32 && (stored == DType::bf16 || stored == DType::f16);  // rounds by itself
+        dtype == DType::f32 && (stored == DType::bf16 || stored == DType::f16);  // to_memory rounds
     return convert_.to_memory(narrowed ? value : convert_.cast(value, dtype, stored), stored);
   };
   if (!in_vector()) {
@@ -412,7 +413,7 @@ Value* Emitter::identity(tile::ReduceKind kind, llvm::Type* type, DType dtype) {
   return llvm::ConstantInt::get(type, llvm::APInt::getSignedMinValue(type->getScalarSizeInBits()));
 }
 
-/// The lanes of one vector: halves against halves.
+/// Reduces the lanes of one vector, by combining its halves until one lane is left.
 Value* Emitter::across(tile::ReduceKind kind, DType dtype, Value* vector) {
   for (int half = width_ / 2; half >= 1; half /= 2) {
     std::vector<int> low, high;

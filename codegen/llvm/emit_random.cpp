@@ -1,6 +1,6 @@
 // Philox-4x32-10 on vectors of counters (ir/philox.h defines it). A block gives four numbers to four
-// neighbouring elements, so where the elements of four vectors are contiguous and start with a block, one
-// vector of blocks makes all four; elsewhere every lane makes the block of its own element.
+// neighbouring elements. If the elements of four vectors are contiguous and start with a block, one vector
+// of blocks makes all four vectors. Otherwise every lane makes the block of its own element.
 #include <algorithm>
 #include <array>
 #include <numbers>
@@ -20,7 +20,8 @@ constexpr int kBlock = 4;
 
 }  // namespace
 
-/// The low and high words of x times a constant. Vectors multiply their even and odd lanes as 64-bit numbers.
+/// Returns the low and high words of x times a constant. Vectors multiply their even and odd lanes as 64-bit
+/// numbers.
 std::pair<Value*, Value*> Emitter::multiply_words(Value* x, std::uint64_t factor) {
   llvm::Type* word = x->getType();
   llvm::Type* i64 = builder_.getInt64Ty();
@@ -44,7 +45,7 @@ std::pair<Value*, Value*> Emitter::multiply_words(Value* x, std::uint64_t factor
   return {builder_.CreateBitCast(low, word), builder_.CreateBitCast(high, word)};
 }
 
-/// The four words of each of these blocks (i64, scalar or vector).
+/// Returns the four words of each of these blocks (i64, scalar or vector).
 Emitter::Words Emitter::philox(const tile::Random& random, Value* blocks) {
   llvm::Type* word = blocks->getType()->getWithNewType(builder_.getInt32Ty());
   const auto constant = [&](std::uint64_t value) { return llvm::ConstantInt::get(word, value); };
@@ -70,7 +71,8 @@ Emitter::Words Emitter::philox(const tile::Random& random, Value* blocks) {
   return counter;
 }
 
-/// Whether the elements along the vector axis are contiguous and every row of them starts with a block.
+/// Returns whether the elements along the vector axis are contiguous, and every row of them starts with a
+/// block.
 bool Emitter::starts_with_blocks(const tile::Access& element) const {
   if (!in_vector() || element.strides[static_cast<std::size_t>(environment_->axis)] != 1) return false;
   for (std::size_t axis = 0; axis < element.strides.size(); ++axis) {
@@ -99,15 +101,15 @@ void Emitter::emit_random(const tile::Random& random) {
   }
 }
 
-/// Every second lane: the odd elements, where rows start with an even one.
+/// Returns a mask of every second lane: the odd elements, if rows start with an even one.
 Value* Emitter::alternating() {
   std::vector<llvm::Constant*> bits;
   for (int lane = 0; lane < width_; ++lane) bits.push_back(builder_.getInt1(lane % 2 == 1));
   return llvm::ConstantVector::get(bits);
 }
 
-/// For each of four vectors of contiguous elements: words 0 and 1 hold the even and the odd word of each
-/// lane's pair.
+/// Returns the words for four vectors of contiguous elements. Words 0 and 1 hold the even and the odd word
+/// of each lane's pair.
 std::vector<Emitter::Words> Emitter::contiguous_words(const tile::Random& random) {
   Value* first = builder_.CreateLShr(builder_.CreateAdd(address(random.element), element(0)), 2);
   Value* blocks = builder_.CreateAdd(builder_.CreateVectorSplat(static_cast<unsigned>(width_), first),
@@ -141,8 +143,8 @@ Value* Emitter::compute_random(const tile::Random& random, Value* elements) {
               bit(1));
 }
 
-/// The numbers of elements whose pair of words is pair[0], pair[1]; `odd` says which of the pair an element
-/// is.
+/// Returns the numbers of elements with the pair of words pair[0], pair[1]. `odd`: which of the pair an
+/// element is.
 Value* Emitter::draw(const tile::Random& random, const Words& pair, Value* odd) {
   llvm::Type* type = type_of(program_.info(random.result).dtype, in_vector());
   const auto constant = [&](double value) { return llvm::ConstantFP::get(type, value); };

@@ -1,4 +1,4 @@
-// Functions, the loops over instances and rows, and carried values.
+// Emits functions, the loops over instances and rows, and carried values.
 #include "codegen/llvm/emitter.h"
 
 #include <llvm/BinaryFormat/Dwarf.h>
@@ -49,7 +49,7 @@ void Emitter::emit(const std::string& symbol) {
   }
 }
 
-/// A debug location needs a function, a file and a unit; none of them is written anywhere.
+/// Makes the function, file and unit that a debug location needs. None of them is written anywhere.
 void Emitter::begin_trace(const std::string& symbol) {
   module_.addModuleFlag(llvm::Module::Warning, "Debug Info Version", llvm::DEBUG_METADATA_VERSION);
   llvm::DIBuilder debug(module_);
@@ -62,7 +62,8 @@ void Emitter::begin_trace(const std::string& symbol) {
   debug.finalize();
 }
 
-/// Helpers that were emitted for a node are no part of the body: a location there would be another function's.
+/// Removes debug locations from helpers. They are not part of the body, so a location there would belong to
+/// another function.
 void Emitter::end_trace() {
   for (llvm::Function& function : module_) {
     if (&function == function_) continue;
@@ -77,7 +78,7 @@ void Emitter::set_attributes(llvm::Function& function) const {
   function.addFnAttr("prefer-vector-width", target_.avx512 ? "512" : "256");
 }
 
-/// (arguments…, begin, end, scratch), none of them aliasing.
+/// Declares the body (arguments…, begin, end, scratch); its pointers do not alias.
 llvm::Function* Emitter::declare_body(const std::string& symbol) {
   const std::size_t count = program_.kernel.arguments.size();
   std::vector<llvm::Type*> types(count, builder_.getPtrTy());
@@ -101,7 +102,7 @@ llvm::Function* Emitter::declare_body(const std::string& symbol) {
   return function;
 }
 
-/// void symbol(ptr* arguments, i64 begin, i64 end, ptr scratch)
+/// Emits void symbol(ptr* arguments, i64 begin, i64 end, ptr scratch), which calls the body.
 void Emitter::emit_entry(const std::string& symbol, llvm::Function* body) {
   llvm::Type* pointer = builder_.getPtrTy();
   llvm::Type* i64 = builder_.getInt64Ty();
@@ -152,7 +153,7 @@ void Emitter::emit_instance(Value* instance) {
   environment_ = nullptr;
 }
 
-/// The inverse of the row-major order of the axes of one use.
+/// Computes the indices of the axes of one use from their row-major linear index.
 void Emitter::decompose(Value* linear, tile::AxisUse use) {
   for (std::size_t axis = program_.kernel.axes.size(); axis-- > 0;) {
     if (program_.kernel.axes[axis].use != use) continue;
@@ -203,7 +204,7 @@ void Emitter::emit_rows() {
   }
 }
 
-/// Past the rest of a row whose conditions are all false.
+/// Emits a row. If all its conditions are false, a branch skips the rest of the row.
 void Emitter::emit_row() {
   std::size_t known = 0;
   Value* meets = builder_.getFalse();
@@ -259,7 +260,7 @@ void Emitter::loop(Value* begin, Value* end, std::int64_t step, const std::funct
   builder_.SetInsertPoint(after);
 }
 
-/// Ends the block here; the branch is where code can be placed later.
+/// Ends the basic block here. Returns the branch: code can be placed before it later.
 llvm::Instruction* Emitter::mark() {
   llvm::BasicBlock* next = llvm::BasicBlock::Create(context_, "", function_);
   llvm::Instruction* branch = builder_.CreateBr(next);

@@ -1,4 +1,5 @@
-// Alone in its file, since the build defines the hash anew whenever a source of the code generator changes.
+// This function has a file of its own, since the build redefines the hash whenever a source of the code
+// generator changes.
 #include <llvm/Config/llvm-config.h>
 
 #include "codegen/llvm/compile.h"

@@ -1,5 +1,5 @@
-// Deduplicates kernels by structure, takes objects from the cache or compiles them in parallel, and links all
-// into one LLJIT.
+// Deduplicates kernels by structure, takes objects from the cache or compiles them in parallel, and links
+// all of them into one LLJIT.
 #include "codegen/llvm/jit.h"
 
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
@@ -23,7 +23,7 @@
 namespace rewire::codegen {
 namespace {
 
-/// What LLVM said, and whether memory was what it lacked.
+/// The errors that LLVM reported, and whether it lacked memory.
 struct Fault {
   std::string text;
   bool exhausted = false;
@@ -54,7 +54,7 @@ void expect(llvm::Error error, const char* what) {
   fault.raise(what);
 }
 
-/// A kernel to be made: the first of its structure. Or the product's functions.
+/// Code to make: the first kernel of a structure, or the functions of the product.
 struct Job {
   const tile::Kernel* kernel = nullptr;  // nullptr: products
   std::string key, symbol;
@@ -62,7 +62,7 @@ struct Job {
   bool from_cache = false;
 };
 
-// What stands in the cache beside the products' machine code, and makes its key.
+// The text that is stored in the cache with the products' machine code, and that makes its key.
 const std::string kProductText = "product\n";
 
 }  // namespace
@@ -73,7 +73,7 @@ struct CpuJit::Impl {
     if (!options.cache_directory.empty()) cache.emplace(options.cache_directory);
     const LibraryCall call(kCompilerHeadroom, kFewerCompilers);
     lljit = expect(llvm::orc::LLJITBuilder().create(), "LLJIT");
-    // Else it goes to stderr, and whoever looks a kernel up is told that there is an error.
+    // Without this, LLVM prints the error to stderr, and a lookup reports only that there is one.
     lljit->getExecutionSession().setErrorReporter(
         [this](llvm::Error error) { linking.add(std::move(error)); });
     llvm::orc::SymbolMap library;
@@ -131,7 +131,7 @@ struct CpuJit::Impl {
     threads.reserve(wanted);
     try {
       for (std::size_t i = 1; i < wanted; ++i) threads.emplace_back(work);
-    } catch (const std::system_error&) {  // fewer of them compile the same
+    } catch (const std::system_error&) {  // fewer threads compile the same
     }
     work();
     threads.clear();  // joins them
@@ -209,7 +209,7 @@ struct CpuJit::Impl {
   JitOptions options;
   cpu::CpuTarget target;
   std::optional<ObjectCache> cache;
-  Fault linking;  // of objects
+  Fault linking;  // errors of linking objects
   std::unique_ptr<llvm::orc::LLJIT> lljit;
   std::unordered_map<std::string, std::string> symbol_of;     // by structure
   std::unordered_map<std::string, CompiledKernel> functions;  // by symbol

@@ -1,4 +1,4 @@
-// The second half of building a loop tree: where values live. Works on the loops that schedule_loops made.
+// The second half of building a loop tree: decides where values live, in the loops that schedule_loops made.
 #include "codegen/llvm/loop_tree.h"
 
 #include <algorithm>
@@ -18,18 +18,17 @@ namespace {
 using tile::Node;
 using tile::TileValue;
 
-constexpr int kNever = 1000;          // the cost of what cannot be computed again
+constexpr int kNever = 1000;          // the cost of a value that cannot be recomputed
 constexpr int kRecomputeLimit = 3;    // a load from a slot costs 1, and its store 1
 constexpr int kRegisterCarried = 12;  // vectors of carried values that may stay in registers over the rows
-constexpr std::int64_t kUnrolledVectors = 16;      // a row of this many vectors is emitted without a loop …
-constexpr std::int64_t kUnrolledWork = 1200;       // … if that makes no more than this many instructions
-constexpr int kLightWork = 24, kMediumWork = 120;  // instructions a vector, for the choice of unrolling
+constexpr std::int64_t kUnrolledVectors = 16;      // the most vectors of a row emitted without a loop
+constexpr std::int64_t kUnrolledWork = 1200;       // the most instructions that this may make
+constexpr int kLightWork = 24, kMediumWork = 120;  // instructions per vector, for the choice of unrolling
 
-/// Where a node stands: the ids of the loops around it, outermost first. Loop 0 is the row loop.
+/// The place of a node: the ids of the loops around it, outermost first. Loop 0 is the row loop.
 using Path = std::vector<std::int32_t>;
 
-/// A reader of a value, and where it reads: in its own place, or where the node that reads it is computed
-/// again.
+/// A reader of a value, and where it reads: at its own place, or where the reading node is recomputed.
 struct Site {
   Path path;
   std::int32_t reader = -1;
@@ -93,8 +92,8 @@ class Planner {
     for (const Step& inner : step.loop->body) walk_step(inner, inside);
   }
 
-  /// The path on which a value is an SSA value: where its node stands, and for a reduction outside of the
-  /// loop it closes.
+  /// Returns the path on which a value is an SSA value: its node's place; for a reduction, the place outside
+  /// of the loop that it closes.
   Path scope(std::int32_t node) const {
     Path result = path(node);
     if (const auto* reduce = std::get_if<tile::Reduce>(&at(node))) {
@@ -127,7 +126,7 @@ class Planner {
     return argument.use == tile::ArgumentUse::read && argument.dtype == ir::DType::f32;
   }
 
-  /// Every value's readers. A dot reads plain loads from memory itself, and everything else from
+  /// Collects every value's readers. A dot reads plain loads from memory itself, and everything else from
   /// slots.
   void collect_reads() {
     for (std::size_t node = 0; node < program_.nodes.size(); ++node) {
@@ -167,7 +166,7 @@ class Planner {
     return (program_.extent(axis) + program_.vector_width - 1) / program_.vector_width;
   }
 
-  /// Whether all reads of a carried entry are done, point by point, when `writer` writes its slot.
+  /// Returns whether all reads of a carried entry are done, point by point, when `writer` writes its slot.
   bool reads_precede(TileValue entry, std::int32_t writer) const {
     for (std::size_t node = 0; node < program_.nodes.size(); ++node) {
       const std::vector<TileValue> operands = tile::operands_of(program_.nodes[node]);
@@ -177,8 +176,8 @@ class Planner {
     return true;
   }
 
-  /// What it costs to compute a value again; kNever too where it is more than `limit`, so that no more of its
-  /// operands' operands are looked at than could matter.
+  /// Returns the cost of recomputing a value. It is kNever also if it exceeds `limit`, so that operands of
+  /// operands are visited only as far as they matter.
   int recompute_cost(TileValue value, int limit) const {
     const std::int32_t node = program_.plan(value).node;
     if (node < 0) return kNever;
@@ -199,7 +198,7 @@ class Planner {
     return std::min(cost, kNever);
   }
 
-  /// What it costs to have a value where it is not in scope.
+  /// Returns the cost of a value where it is not in scope.
   int operand_cost(TileValue value, int limit) const {
     const ValuePlan& known = program_.plan(value);
     if (known.node < 0) return kNever;
@@ -228,7 +227,7 @@ class Planner {
     if (own.home == Home::recompute) read_again(node);
   }
 
-  /// A value computed again elsewhere reads its operands there.
+  /// A value that is recomputed elsewhere reads its operands there.
   void read_again(std::int32_t node) {
     const std::vector<Site> readers = sites(tile::result_of(at(node)));
     for (TileValue operand : tile::operands_of(at(node))) {
@@ -243,8 +242,8 @@ class Planner {
     }
   }
 
-  /// A dot that one plain f32 store alone reads, along contiguous memory that nothing else touches, writes
-  /// there itself.
+  /// Finds dots that write to memory themselves: only a plain f32 store reads the result, and it writes
+  /// contiguous memory that nothing else touches.
   void find_dot_stores() {
     program_.dots.resize(program_.nodes.size());
     for (std::size_t node = 0; node < program_.nodes.size(); ++node) {
@@ -294,7 +293,8 @@ class Planner {
     for (const auto& [next, slot] : indirect_) program_.copies.push_back({plan(next).slot, slot});
   }
 
-  /// A slot has the lanes of its value but those whose loop surrounds the definition and every reader.
+  /// Returns the lanes of a slot: those of its value, except lanes whose loop surrounds the definition and
+  /// every reader.
   std::vector<std::int32_t> slot_lanes(std::int32_t node, TileValue value) {
     Path common = scope(node);
     for (const Site& reader : sites(value)) {
@@ -343,7 +343,7 @@ class Planner {
     return std::get<tile::Load>(at(operand.load)).access.strides[static_cast<std::size_t>(axis)] == 1;
   }
 
-  /// Drops the nodes that only recomputing readers need, and then empty loops. Notes each loop's reductions.
+  /// Drops the nodes that only recomputing readers need, then empty loops. Notes each loop's reductions.
   void prune_all() {
     needed_.assign(program_.nodes.size(), false);
     for (std::size_t node = program_.nodes.size(); node-- > 0;)
@@ -404,7 +404,8 @@ class Planner {
     }
   }
 
-  /// Enough independent vectors in flight to hide latency, fewer where one vector keeps the CPU busy.
+  /// Unrolls loops: enough independent vectors are in flight to hide latency, fewer if one vector keeps the
+  /// CPU busy.
   void choose_unroll(Block& block) const {
     for (Step& step : block) {
       if (!step.loop) continue;
@@ -417,7 +418,7 @@ class Planner {
     }
   }
 
-  /// What place_slots must know of each slot.
+  /// Returns what place_slots must know about each slot.
   std::vector<SlotLife> slot_lives() {
     const int end = step_;
     std::vector<SlotLife> lives(program_.slots.size());
@@ -449,8 +450,8 @@ class Planner {
                        [&](const SlotCopy& copy) { return copy.to == slot; });
   }
 
-  /// From the definition to the last reader; what the body reads of the prologue lives until the last row is
-  /// done.
+  /// Sets a slot's life from the definition to the last reader. A value of the prologue that the body reads
+  /// lives until the last row is done.
   void live(SlotLife& life, std::int32_t node, TileValue value) {
     const auto prologue_end = static_cast<std::int32_t>(program_.kernel.prologue.size());
     life.first = life.last = steps_[static_cast<std::size_t>(node)];
@@ -472,7 +473,7 @@ class Planner {
   std::vector<std::vector<Site>> sites_;        // by value: where it is read
   std::vector<std::int32_t> loop_axes_ = {-1};  // by loop id; 0 is the row loop
   std::vector<const Loop*> vector_loops_;       // before pruning
-  std::set<std::int32_t> scalar_axes_;          // of the loops that pruning left, one element a trip
+  std::set<std::int32_t> scalar_axes_;          // of loops left by pruning, with one element a trip
   std::vector<int> steps_;  // by node: the step of its section's block, counted over all sections
   std::vector<std::int32_t> root_axes_;  // by step: the axis of its loop, -1 for a node
   std::vector<TileValue> dot_operands_;

@@ -1,4 +1,4 @@
-// Estimates by kind of node.
+// Estimates costs by kind of node.
 #include "codegen/llvm/node_cost.h"
 
 #include "codegen/tile/walk.h"
@@ -7,7 +7,7 @@
 namespace rewire::codegen::cpu {
 namespace {
 
-/// About how many instructions a pointwise op takes on one vector.
+/// Estimates how many instructions a pointwise op takes on one vector.
 int pointwise_cost(ir::Opcode code) {
   const double operations = ir::operations_each(code);
   if (operations <= 1) return 1;

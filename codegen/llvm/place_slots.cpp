@@ -1,4 +1,4 @@
-// First fit by size: the largest slots choose first.
+// Places slots by first fit, the largest slots first.
 #include "codegen/llvm/place_slots.h"
 
 #include <algorithm>
@@ -38,8 +38,8 @@ class SlotPlacer {
     return (result + kAlignment - 1) / kAlignment * kAlignment;
   }
 
-  /// Every reader of `from` in the step where `to` is written stands at the same element of the same loops,
-  /// and not after the writer.
+  /// Returns whether slot `to` may take the place of slot `from`: in the step that writes `to`, every reader
+  /// of `from` is at the same element of the same loops, and not after the writer.
   bool may_replace(std::size_t from, std::size_t to) const {
     const Slot& a = program_.slots[from];
     const Slot& b = program_.slots[to];
@@ -87,7 +87,7 @@ class SlotPlacer {
     }
   }
 
-  /// The lowest offset where no slot that lives at the same time stands.
+  /// Returns the lowest offset that no slot occupies that is alive at the same time.
   std::int64_t free_offset(std::size_t slot, const std::vector<std::size_t>& placed,
                            const std::vector<SlotLife>& lives) const {
     std::vector<std::pair<std::int64_t, std::int64_t>> taken;

@@ -1,5 +1,5 @@
-// See product.h. A function is the loops over k of register_block.h, and one way out for whole blocks and one for the last
-// columns of c, which are masked.
+// See product.h. A function has the loops over k of register_block.h, then two ends: one for whole blocks,
+// and one with masks for the last columns of c.
 #include "codegen/llvm/product.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ using llvm::BasicBlock;
 using llvm::PHINode;
 using llvm::Value;
 
-constexpr int kVectors = 2;  // of a row of a block
+constexpr int kVectors = 2;  // per row of a block
 
 class ProductEmitter {
  public:
@@ -57,7 +57,8 @@ class ProductEmitter {
     set_attributes();
     BasicBlock *entry = make("entry"), *body = make("steps"), *after = make("after");
     builder_.SetInsertPoint(entry);
-    // sum = sum f + g, each from another number on: the numbers stay near g / (1 - f), and no two sums are one.
+    // sum = sum f + g. Each sum starts from another number, so no two sums are the same. The numbers stay
+    // near g / (1 - f).
     Value* factor = builder_.CreateAlignedLoad(vector_, function_->getArg(1), llvm::Align(4));
     Value* term = builder_.CreateAlignedLoad(vector_, element(function_->getArg(1), target_.vector_width),
                                              llvm::Align(4));
@@ -142,7 +143,7 @@ class ProductEmitter {
     sums_ = multiply(builder_, math_, block);
   }
 
-  /// Which lanes of each vector are columns of c.
+  /// Returns masks of the lanes of each vector that are columns of c.
   std::vector<Value*> live_lanes() {
     std::vector<llvm::Constant*> lanes;
     for (int lane = 0; lane < target_.vector_width; ++lane)
@@ -165,7 +166,7 @@ class ProductEmitter {
                                      llvm::Constant::getNullValue(vector_));
   }
 
-  /// `sums` plus what `more` loads for (row, vector), where `condition` holds.
+  /// Returns `sums`, plus what `more` loads for (row, vector) if `condition` holds.
   template <class More>
   Sums added_if(Value* condition, const Sums& sums, const char* name, const More& more) {
     BasicBlock *before = builder_.GetInsertBlock(), *body = make(name), *after = make("then");
@@ -215,7 +216,7 @@ class ProductEmitter {
   VectorMath math_;
   llvm::Type* scalar_;
   llvm::FixedVectorType* vector_;
-  // Of the function at hand.
+  // The function being emitted, and its values.
   llvm::Function* function_ = nullptr;
   bool packed_ = false;
   int rows_ = 0;

@@ -27,7 +27,7 @@ class BlockLoops {
   }
 
  private:
-  /// Before a step of k.
+  /// The values before a step of k.
   struct State {
     Value *offset, *right;  // elements from k = 0 to here in left, and the row of right
     std::vector<Value*> sums;
@@ -43,7 +43,7 @@ class BlockLoops {
     return BasicBlock::Create(builder_.getContext(), name, builder_.GetInsertBlock()->getParent());
   }
 
-  /// Steps [begin, end) of k, `unroll` a trip. The state behind them.
+  /// Emits steps [begin, end) of k, `unroll` per trip. Returns the state after them.
   State loop(Value* begin, Value* end, int unroll, const State& before) {
     BasicBlock *from = builder_.GetInsertBlock(), *body = make("steps"), *after = make("after");
     builder_.CreateCondBr(builder_.CreateICmpULT(begin, end), body, after);
@@ -118,7 +118,7 @@ std::vector<Value*> multiply(llvm::IRBuilder<>& builder, VectorMath& math, const
 
 void fetch(llvm::IRBuilder<>& builder, Value* begin, std::int64_t bytes, Fetch what) {
   constexpr std::int64_t kLine = 64;
-  constexpr unsigned kData = 1;  // not code; of llvm.prefetch, as are the numbers below
+  constexpr unsigned kData = 1;  // an argument of llvm.prefetch, like the numbers below: not code
   const bool writes = what == Fetch::to_write;
   for (std::int64_t byte = 0; byte < bytes; byte += kLine) {
     Value* line = builder.CreateConstGEP1_64(builder.getInt8Ty(), begin, static_cast<std::uint64_t>(byte));

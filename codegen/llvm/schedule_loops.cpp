@@ -1,5 +1,5 @@
-// Loop fusion by levels, one lane axis after the other. Along an axis, nodes that run over it take odd levels
-// and nodes that do not take even ones; a node's level is the lowest its operands allow:
+// Loop fusion by levels, one lane axis after the other. Along an axis, nodes that run over it have odd
+// levels, and other nodes have even levels. A node's level is the lowest that its operands allow:
 //     level(node) >= level(operand),  and > level(operand) if the operand is reduced over the axis.
 // Nodes of one odd level share one loop, whose body is scheduled the same way along the next axis.
 #include "codegen/llvm/schedule_loops.h"
@@ -18,10 +18,10 @@ namespace {
 using tile::Node;
 using tile::TileValue;
 
-/// What must come before a node.
+/// A node that must come before another.
 struct Edge {
   std::int32_t before = 0;
-  bool barrier = false;  // all of it, in every loop; otherwise point by point
+  bool barrier = false;  // true: all of it comes first, in every loop; false: point by point
 };
 
 class LoopScheduler {
@@ -41,7 +41,7 @@ class LoopScheduler {
     }
   }
 
-  /// `nodes` ascending; the axes before `depth` have their loops already.
+  /// Returns the loops of `nodes`, which are ascending. The axes before `depth` have their loops already.
   Block schedule(const std::vector<std::int32_t>& nodes, std::size_t depth) const {
     if (depth == axes_.size()) return straight_line(nodes);
     const std::int32_t axis = axes_[depth];
@@ -84,7 +84,7 @@ class LoopScheduler {
     }
   }
 
-  /// Accesses to an argument that the kernel writes keep their order.
+  /// Adds edges that keep the order of accesses to an argument that the kernel writes.
   void memory_edges(std::int32_t node) {
     const tile::Access* access = argument_access(node);
     if (access == nullptr) return;
@@ -101,7 +101,7 @@ class LoopScheduler {
     return std::holds_alternative<tile::Random>(at(node)) ? nullptr : tile::access_of(at(node));
   }
 
-  /// Whether two accesses touch the same element at the same point of the same loops.
+  /// Returns whether two accesses touch the same element at the same point of the same loops.
   bool same_elements(std::int32_t a, std::int32_t b) const {
     for (std::int32_t node : {a, b}) {
       const auto* load = std::get_if<tile::Load>(&at(node));
@@ -122,7 +122,7 @@ class LoopScheduler {
     return reduce != nullptr && reduce->axes[0] == axis;
   }
 
-  /// The lowest level of `node` after `before` on `level`.
+  /// Returns the lowest level of `node` if `edge.before` is on `level`.
   int level_after(std::int32_t node, const Edge& edge, int level, std::int32_t axis) const {
     const bool both_loop = loops_over(edge.before, axis) && loops_over(node, axis);
     const bool closed = edge.barrier || reduces_over(edge.before, axis);
@@ -145,9 +145,9 @@ class LoopScheduler {
     return levels;
   }
 
-  /// Nodes that run over no axis inside of this one are scalar code in a loop that others make a loop nest.
-  /// Dear ones that can go before or after the nest get a loop of their own there, over vectors. Levels are
-  /// multiplied by 4, so that there is room.
+  /// Moves narrow nodes out of loop nests. A node that runs over no axis inside of this one is scalar code
+  /// in the nest that others make. Expensive ones that can go before or after the nest get a loop over
+  /// vectors there. Levels are multiplied by 4 to make room.
   void part_narrow(const std::vector<std::int32_t>& nodes, std::int32_t axis,
                    std::map<std::int32_t, int>& levels) const {
     std::map<int, std::vector<std::int32_t>> nests;
@@ -167,8 +167,8 @@ class LoopScheduler {
     }
   }
 
-  /// Moves to `level` the narrow nodes of the nest that need (`needs`) no node that stays, if one of them is
-  /// dear.
+  /// Moves narrow nodes of the nest to `level`: those that need (`needs`) no node that stays. Does so only
+  /// if one of them is expensive (kDear).
   template <class Narrow, class Needs>
   void move_out(const std::vector<std::int32_t>& nest, std::set<std::int32_t>& inside, Narrow narrow,
                 std::map<std::int32_t, int>& levels, int level, Needs needs) const {
@@ -193,8 +193,8 @@ class LoopScheduler {
     return std::any_of(edges.begin(), edges.end(), [&](const Edge& edge) { return edge.before == before; });
   }
 
-  /// Moves loads and pointwise nodes down to their first reader, unless more values would then have to be
-  /// kept for them.
+  /// Moves loads and pointwise nodes down to their first reader, unless more values would have to be kept
+  /// for that.
   void sink(const std::vector<std::int32_t>& nodes, std::int32_t axis,
             std::map<std::int32_t, int>& levels) const {
     for (auto it = nodes.rbegin(); it != nodes.rend(); ++it) {
@@ -238,7 +238,7 @@ class LoopScheduler {
   std::vector<std::vector<std::int32_t>> lanes_;  // iteration lanes, by node - begin
 };
 
-/// max(max x over a) over b = max x over a and b; the same for sums.
+/// Splits reductions into one axis each: max(max x over a) over b = max x over a and b; the same for sums.
 std::vector<Node> split_reductions(tile::Kernel& kernel, const std::vector<Node>& nodes) {
   std::vector<Node> result;
   for (const Node& node : nodes) {
@@ -263,8 +263,8 @@ std::vector<Node> split_reductions(tile::Kernel& kernel, const std::vector<Node>
   return result;
 }
 
-/// Whether a node's result can be written to a carried slot as it is made: scalars always can (they are
-/// written at the row's end), accumulators over inner lanes and dots live in slots of their own.
+/// Returns whether a node's result can be written to a carried slot directly. Scalars always can: they are
+/// written at the row's end. Accumulators over inner lanes and dots have slots of their own.
 bool writes_in_place(const tile::Kernel& kernel, const Node* definition, TileValue next) {
   const std::vector<std::int32_t>& lanes = kernel.values[static_cast<std::size_t>(next.id)].lanes;
   if (lanes.empty()) return true;
@@ -273,7 +273,8 @@ bool writes_in_place(const tile::Kernel& kernel, const Node* definition, TileVal
   return reduce == nullptr || lanes.back() < reduce->axes[0];
 }
 
-/// A copy of `value` at the end of `section`, unless a node there writes the carried slot as it is.
+/// Returns `value` if a node of `section` writes the carried slot directly; otherwise a copy at the end of
+/// `section`.
 TileValue with_own_node(tile::Kernel& kernel, std::vector<Node>& section, TileValue value) {
   const auto definition = std::find_if(section.begin(), section.end(),
                                        [&](const Node& node) { return tile::result_of(node) == value; });

@@ -22,7 +22,7 @@ namespace {
 void initialise_llvm() {
   static std::once_flag once;
   std::call_once(once, [] {
-    // As operator new's: where the program has a handler, it does not come back.
+    // Like operator new: if the program has a new-handler, it is called and does not return.
     llvm::install_bad_alloc_error_handler([](void*, const char*, bool) {
       if (const std::new_handler handler = std::get_new_handler()) handler();
     });

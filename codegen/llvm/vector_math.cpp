@@ -47,8 +47,9 @@ constexpr double kErfQ[] = {1.0,
                             0.014983463101089,
                             0.0011638839496299624,
                             3.804702646448277e-05};
-// tanh x likewise on |x| <= 9.02. Further out it rises above 1, and by more than its rounding at the limit:
-// so that, clamped, it is 1 to the bit from there on, as 1 + tanh x = 0 asks of a GELU far below zero.
+// tanh x likewise on |x| <= 9.02. Further out the quotient rises above 1; at kTanhLimit, by more than its
+// rounding error. So the clamped result is exactly 1 from there on, and 1 + tanh x is exactly 0 for a GELU
+// far below zero, as it must be.
 constexpr double kTanhLimit = 10;
 constexpr double kTanhP[] = {1.0, 0.13379716873168945, 0.0034940335899591446, 2.0583465811796486e-05,
                              1.3319053415727922e-08};
@@ -89,7 +90,7 @@ Value* VectorMath::polynomial(Value* x, std::span<const double> coefficients) {
   return sum;
 }
 
-/// Comparisons with NaN are false, so NaN passes.
+/// Clamps x. Comparisons with NaN are false, so a NaN passes through.
 Value* VectorMath::clamp(Value* x, double low, double high) {
   Value* lower = constant(x, low);
   x = builder_.CreateSelect(builder_.CreateFCmpOLT(x, lower), lower, x);
@@ -97,8 +98,9 @@ Value* VectorMath::clamp(Value* x, double low, double high) {
   return builder_.CreateSelect(builder_.CreateFCmpOGT(x, upper), upper, x);
 }
 
-/// x 2^n in two steps, so that results beyond the range become infinite and those below it denormal or zero.
-/// `rounded` is n; `shifted` is n + 1.5 x 2^mantissa bits, whose low bits are the integer n.
+/// Returns x 2^n. It multiplies in two steps, so that results beyond the range become infinite and those
+/// below it denormal or zero. `rounded` is n; `shifted` is n + 1.5 x 2^mantissa bits, whose low bits are the
+/// integer n.
 Value* VectorMath::scale_by_power_of_two(Value* x, Value* rounded, Value* shifted) {
   if (target_.avx512 && x->getType() == llvm::FixedVectorType::get(builder_.getFloatTy(), 16)) {
     return builder_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_scalef_ps_512, {},
@@ -170,8 +172,8 @@ Value* VectorMath::log(Value* x) {
   return builder_.CreateSelect(negative, constant(x, std::numeric_limits<double>::quiet_NaN()), result);
 }
 
-/// x = n pi/2 + r. The reduction of f32 runs in f64, where it is exact to f32 for |x| < 2^50; beyond, r is
-/// only kept in range.
+/// x = n pi/2 + r. The reduction of f32 runs in f64, where it is exact to f32 for |x| < 2^50. Beyond that, r
+/// is only kept in range.
 Value* VectorMath::sine(Value* x, int quadrant) {
   const bool wide = is_double(x);
   llvm::Type* type = x->getType();
@@ -211,7 +213,7 @@ Value* VectorMath::erf(Value* x) {
   return is_double(x) ? call_each("erf", x) : odd_rational(x, kErfLimit, kErfP, kErfQ);
 }
 
-/// The C library's function on every lane; f64 computing is rare.
+/// Calls the C library's function for every lane, since f64 computing is rare.
 Value* VectorMath::call_each(const char* function, Value* x) {
   llvm::Module* module = builder_.GetInsertBlock()->getModule();
   llvm::FunctionCallee callee =
@@ -239,7 +241,8 @@ Value* VectorMath::rsqrt(Value* x) {
   return builder_.CreateFDiv(constant(x, 1), sqrt(x));
 }
 
-/// e^(b log |a|) in f64, with the sign of a whole power and the limits that this form gives as NaN.
+/// Returns e^(b log |a|), computed in f64. It sets the sign of a whole power, and the limits for which this
+/// form gives NaN.
 Value* VectorMath::pow(Value* base, Value* exponent) {
   llvm::Type* type = base->getType();
   if (!is_double(base)) {

@@ -19,8 +19,8 @@ struct Part {
   std::int64_t first = 0, tiles = 1, size = 1;
 };
 
-/// `count` tokens in tiles of `most` at most, one or two parts: sizes as even as possible, or, where products
-/// go in squares of 16, multiples of that and a rest.
+/// Cuts `count` tokens into tiles of at most `most`, in one or two parts. Sizes are as even as possible.
+/// With `squares`, products go in squares of 16, so sizes are multiples of 16 and a rest.
 std::vector<Part> cut(std::int64_t count, std::int64_t most, bool squares) {
   const std::int64_t whole = squares ? most / 16 * 16 : most;
   const std::int64_t largest = std::clamp<std::int64_t>(whole, std::min<std::int64_t>(count, 16), count);
@@ -37,16 +37,16 @@ std::vector<Part> cut(std::int64_t count, std::int64_t most, bool squares) {
   return parts;
 }
 
-/// What a row of bf16 takes on chip: whole packets of 8, and one more, which keeps rows off each other's
-/// banks.
+/// Returns the elements that a row of bf16 takes on chip: whole packets of 8, and one packet more, which
+/// keeps rows in different banks.
 constexpr std::int64_t row_of(std::int64_t elements) {
   return (elements + 7) / 8 * 8 + 8;
 }
 
 class AttentionWriter {
  public:
-  /// Query tokens are the lanes m, key tokens the lanes n; each is a tile of its part. What has both lies
-  /// with the lanes n in rows where keys are first.
+  /// Query tokens are the lanes m, key tokens the lanes n; each is a tile of its part. With `keys_first`,
+  /// values that have both lanes have the keys n as rows.
   AttentionWriter(const AttentionShape& shape, std::string name, const Part& queries, const Part& keys,
                   bool keys_first = false)
       : shape_(shape), queries_(queries), keys_(keys) {
@@ -81,8 +81,8 @@ class AttentionWriter {
     return std::move(kernel_);
   }
 
-  /// dq with the tile's queries, dk and dv with its keys. D is computed with dq; it leaves for memory where
-  /// dk and dv do not follow here, and is read there where dq is not computed.
+  /// Computes dq for the tile's queries, and dk and dv for its keys. D is computed with dq. It is stored if
+  /// dk and dv are not computed here, and loaded if dq is not.
   Kernel backward(bool queries, bool keys) {
     for (const char* name : {"q", "k", "v"}) argument(name, ArgumentUse::read);
     argument("lse", ArgumentUse::read, DType::f32);
@@ -98,7 +98,8 @@ class AttentionWriter {
     const TileValue go = load(4, shape_.d_output, m_, {m_, d_});
     const TileValue scale = constant(shape_.scale);
     const TileValue delta = queries ? row_sums(go, output, !keys) : read_row_sums();
-    // Where the keys are in rows, what tensor cores compute of them is what dv and dk multiply next.
+    // If the keys are in rows, the p and ds that tensor cores compute are operands of the next products, for
+    // dv and dk.
     const auto scores = [&](TileValue of_queries, TileValue of_keys) {
       return n_ < m_ ? dot(of_keys, of_queries, d_) : dot(of_queries, of_keys, d_);
     };
@@ -131,7 +132,7 @@ class AttentionWriter {
   }
   const Lanes& lanes(TileValue of) const { return kernel_.values[static_cast<std::size_t>(of.id)].lanes; }
 
-  /// Token axis `token` (m or n) of its tile.
+  /// Returns an access along the token axis `token` (m or n) of its tile.
   Access access(std::int32_t argument, const AttentionView& view, std::int32_t token, bool channels) const {
     const Part& part = token == m_ ? queries_ : keys_;
     Access result{argument, view.offset + part.first * view.token,
@@ -158,7 +159,7 @@ class AttentionWriter {
     kernel_.prologue.push_back(Store{what, access(argument, view, token, lanes(what).size() == 2), {}});
   }
 
-  /// D of the tile's queries.
+  /// Computes D for the tile's queries. `kept`: stores it too.
   TileValue row_sums(TileValue go, std::int32_t output, bool kept) {
     const TileValue o = load(output, shape_.output, m_, {m_, d_});
     const TileValue delta = reduce(ReduceKind::sum, op(Opcode::mul, {go, o}), d_);
@@ -168,7 +169,7 @@ class AttentionWriter {
   TileValue read_row_sums() {
     return load(argument("delta", ArgumentUse::read, DType::f32), dense_rows(), m_, {m_});
   }
-  /// A dense [batch, heads, queries].
+  /// Returns the layout of D in memory: a dense [batch, heads, queries].
   AttentionView dense_rows() const { return {0, shape_.heads * shape_.queries, shape_.queries, 1, 0}; }
 
   TileValue constant(double number) {
@@ -190,7 +191,7 @@ class AttentionWriter {
     return result;
   }
 
-  /// Rounded to what tensor cores multiply, where they are to.
+  /// Rounds a value to bf16, if tensor cores are to multiply it.
   TileValue narrow(TileValue operand) {
     if (!shape_.narrow) return operand;
     for (const DType dtype : {DType::bf16, DType::f32}) {
@@ -253,7 +254,7 @@ std::vector<Kernel> attention_backward(const AttentionShape& shape) {
   const std::int64_t held =
       shape.narrow ? operands + shape.keys * row_of(shape.queries) : shape.queries * shape.keys;
   if (held <= shape.tile_elements) return {write("attention_grad", all_queries, all_keys, true, true)};
-  // The most of one's tokens beside all of the other's.
+  // Returns the most tokens of one (queries or keys) that fit beside all tokens of the other.
   const auto most = [&](std::int64_t others) {
     return shape.narrow ? shape.tile_elements / (2 * row_of(shape.width)) - others
                         : shape.tile_elements / others;

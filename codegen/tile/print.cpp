@@ -1,5 +1,5 @@
-// The text of a kernel, for people (names, provenance) and as the identity of its machine code (numbers
-// only).
+// Prints a kernel: for people (with names and provenance), and as the identity of its machine code (with
+// numbers only).
 #include <fmt/format.h>
 
 #include <iterator>
@@ -74,7 +74,8 @@ class Printer {
     }
   }
 
-  /// The header groups axes by use; how the groups interleave is part of the identity too.
+  /// Prints the order of the axes. The header groups axes by use, but how the groups interleave is part of
+  /// the identity too.
   void order_of_axes() {
     write("  axes");
     for (const Axis& axis : kernel_.axes) {
@@ -105,7 +106,7 @@ class Printer {
     return info.lanes.empty() ? text : text + ")";
   }
 
-  /// "192 r + c + 64 part + 5": strides times axes, then the constant.
+  /// Returns the text of an index, "192 r + c + 64 part + 5": strides times axes, then the constant.
   std::string index_text(const Access& access) const {
     std::string text;
     const auto add = [&](std::int64_t stride, const std::string& name) {

@@ -1,4 +1,4 @@
-// The pattern of a sum of few rows; see row_condition.h.
+// Matches the pattern of a sum of few rows; see row_condition.h.
 #include "codegen/tile/row_condition.h"
 
 #include <algorithm>
@@ -17,13 +17,14 @@ const Kind* definition(const std::vector<Node>& section, TileValue value) {
   return found == section.end() ? nullptr : std::get_if<Kind>(&*found);
 }
 
-/// Adding it changes no value that began as 0, which never becomes -0.
+/// Returns whether a value is the constant 0, not -0. Adding it changes no value that began as 0, since such
+/// a value never becomes -0.
 bool is_zero(const Kernel& kernel, TileValue value) {
   const auto* constant = definition<Constant>(kernel.prologue, value);
   return constant != nullptr && constant->value == 0 && !std::signbit(constant->value);
 }
 
-/// Of next = entry + select(condition, x, 0), an equality.
+/// Returns the condition of next = entry + select(condition, x, 0), which must be a scalar equality.
 TileValue condition_of(const Kernel& kernel, const Carried& carried) {
   const auto* sum = definition<Pointwise>(kernel.body, carried.next);
   if (sum == nullptr || sum->code != ir::Opcode::add || !is_zero(kernel, carried.initial)) return {};

@@ -1,4 +1,4 @@
-// Merging of axes; see simplify.h.
+// Merges axes; see simplify.h.
 #include "codegen/tile/simplify.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ bool holds(const std::vector<std::int32_t>& axes, std::int32_t axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
-// Lanes shorter than this leave vectors half empty and pay for a row what few elements need.
+// Lanes shorter than this leave vectors half empty, and each row's cost is paid for few elements.
 constexpr std::int64_t kShortLane = 128;
 
 bool reduces(Kernel& kernel, std::int32_t axis) {
@@ -32,7 +32,8 @@ bool reduces(Kernel& kernel, std::int32_t axis) {
   return found;
 }
 
-// Rows may become lanes where nothing is added up over either, and enough rows are left to share out.
+// Returns whether rows may become lanes: nothing is added up over either, and enough rows are left to share
+// out.
 bool lengthens_lane(Kernel& kernel, std::int32_t row, std::int32_t lane) {
   const Axis& rows = kernel.axes[static_cast<std::size_t>(row)];
   const Axis& lanes = kernel.axes[static_cast<std::size_t>(lane)];
@@ -66,7 +67,7 @@ void drop_axis(std::vector<std::int32_t>& axes, std::int32_t axis) {
   for (std::int32_t& a : axes) a -= a > axis ? 1 : 0;
 }
 
-// The low axis takes the high one's elements and place.
+// Merges axis `high` into the next one, the low axis, which takes its elements and its place.
 void merge(Kernel& kernel, std::int32_t high) {
   const auto h = static_cast<std::size_t>(high);
   kernel.axes[h + 1].extent *= kernel.axes[h].extent;

@@ -1,27 +1,25 @@
 // The rules of tile kernels. An InternalError names the kernel, the node and the broken rule.
 //
-//  1  Axes have distinct names of letters and digits and extents >= 1. partitions is in [1, row count];
-//  without row axes it is
-//     1, and there is neither a body nor a carried value.
-//  2  A value is defined once, before its use, in its section; the body also sees the prologue and the
-//  carried entries, the
-//     epilogue the prologue and the carried lasts.
+//  1  Axes have distinct names of letters and digits, and extents >= 1. partitions is in [1, row count].
+//     Without row axes it is 1, and there is neither a body nor a carried value.
+//  2  A value is defined once, before its use, in its section. The body also sees the prologue and the
+//     carried entries. The epilogue sees the prologue and the carried lasts.
 //  3  A value's lanes are lane axes, ascending.
-//  4  An access has an argument and one stride per axis; row strides stand in the body only.
-//  5  Load: the argument may be read; the result has every lane axis of the access and of the gather's index,
-//  which is an
-//     integer with a limit >= 1.
-//  6  Store: the argument may be written; every lane of the value has a stride; the predicate is a scalar i1.
-//  7  Pointwise: an opcode of that class, its operand count, the result's lanes the union of the operands',
-//  dtypes as the op
-//     table has them (cast: free).
-//  8  Index: along a row axis in the body only. A lane index has that one lane, the others none.
-//  9  Reduce: over at least one lane of the operand, ascending; the result keeps the others and the dtype,
-//  which is not
-//     narrow (bf16, f16: cast to f32 first) and no truth value.
-//  10 Dot: a and b are f32 and share the contracted lane and no other; b has one more; the result has the
-//  rest. 11 Random: seed and step are i64 scalars; the result is f32 or f64 and has the lanes of the element
-//  access. 12 Carried: initial comes from the prologue; initial, entry, next and last have one type.
+//  4  An access has an argument and one stride per axis. Row strides appear in the body only.
+//  5  Load: the argument may be read. The result has every lane axis of the access and of the gather's
+//     index. That index is an integer with a limit >= 1.
+//  6  Store: the argument may be written. Every lane of the value has a stride. The predicate is a scalar
+//     i1.
+//  7  Pointwise: the opcode is of that class, with its operand count. The result's lanes are the union of
+//     the operands' lanes. Dtypes are those of the op table (cast: free).
+//  8  Index: along a row axis in the body only. A lane index has that one lane, the others have none.
+//  9  Reduce: over at least one lane of the operand, ascending. The result keeps the other lanes and the
+//     dtype. The dtype is not narrow (bf16, f16: cast to f32 first) and no truth value.
+//  10 Dot: a and b are f32, and share the contracted lane and no other. b has one more lane. The result has
+//     the rest.
+//  11 Random: seed and step are i64 scalars. The result is f32 or f64 and has the lanes of the element
+//     access.
+//  12 Carried: initial comes from the prologue. initial, entry, next and last have one type.
 #include <fmt/format.h>
 #include <iterator>
 

@@ -1,4 +1,5 @@
-// Reverse mode: one walk forward to see what depends on `wrt`, one walk backward that calls each op's VJP.
+// Reverse-mode differentiation. A forward walk marks the values that depend on `wrt`. A backward walk then
+// calls the VJP (vector-Jacobian product) of each op.
 #include "ir/autodiff/autodiff.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 namespace rewire::ir {
 namespace {
 
-/// The gradients of one loss, built up while the forward body is walked backward.
+/// Computes the gradients of one loss. run() walks the forward body backward and sums up the cotangents.
 class Differentiator {
  public:
   Differentiator(Builder& builder, Value loss, std::span<const Value> wrt);
@@ -32,8 +33,8 @@ class Differentiator {
   Function& function_;
   Value loss_;
   std::size_t forward_ops_;
-  std::vector<bool> needed_;       // by Value::id: a float value that depends on some w of wrt
-  std::vector<Value> cotangents_;  // by Value::id: dL/d value as far as summed; invalid: zero so far
+  std::vector<bool> needed_;       // by Value::id: whether it is a float and depends on a value of wrt
+  std::vector<Value> cotangents_;  // by Value::id: dL/d value, as far as it is summed; invalid: zero so far
 };
 
 Differentiator::Differentiator(Builder& builder, Value loss, std::span<const Value> wrt)
@@ -49,7 +50,8 @@ Differentiator::Differentiator(Builder& builder, Value loss, std::span<const Val
   mark_dependents(wrt);
 }
 
-/// No gradient passes an op without a VJP: what hangs on `wrt` through such ops alone is constant.
+/// Marks in needed_ what depends on `wrt`. No gradient passes an op without a VJP. So a value that depends
+/// on `wrt` only through such ops counts as constant.
 void Differentiator::mark_dependents(std::span<const Value> wrt) {
   for (Value w : wrt) needed_[static_cast<std::size_t>(w.id)] = differentiable(w);
   for (const Op& op : function_.body) {
@@ -71,7 +73,7 @@ void Differentiator::run() {
   for (std::size_t i = forward_ops_; i-- > 0;) {
     const VjpFunction vjp = op_info(function_.body[i].code).vjp;
     if (vjp == nullptr) continue;
-    const Op op = function_.body[i];  // a copy: the rule grows the body
+    const Op op = function_.body[i];  // a copy, because the rule appends to the body
     pull_back(op, vjp);
   }
   builder_.set_location(location);

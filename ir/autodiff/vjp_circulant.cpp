@@ -1,5 +1,5 @@
-// VJPs of block-circulant products. A product is linear in both operands, and its adjoints stay in the
-// family:
+// VJPs of block-circulant products. A product is linear in both operands, so its adjoints are again
+// circulant_matmul or circulant_matmul_grad:
 //   y = x C(c)       dx = g C(c)^T,   dc = circulant_matmul_grad(x, g)
 //   y = x C(c)^T     dx = g C(c),     dc = circulant_matmul_grad(g, x)
 //   dc = circulant_matmul_grad(x, g), with h its cotangent:   dx = g C(h)^T,   dg = x C(h)
@@ -10,7 +10,7 @@
 namespace rewire::ir {
 namespace {
 
-/// x C(c), or x C(c)^T, with the form and the lowering of `op`.
+/// Returns x C(c), or x C(c)^T if `transpose`, with the form and the lowering of `op`.
 Value product(Builder& b, const Op& op, Value x, Value c, bool transpose) {
   return b.emit(Opcode::circulant_matmul, {x, c},
                 {{"correlation", op.attributes.get_bool("correlation")},

@@ -1,5 +1,5 @@
-// VJPs of the composite ops, each in the form that is good numerically, written over the pieces that the
-// decomposition shares (ir/ops/composite_parts.h). g is dL/dy; sixteen-bit values are widened within.
+// VJPs of the composite ops, each in a numerically stable form. They use the same pieces as the
+// decompositions (ir/ops/composite_parts.h). g is dL/dy. The rules widen 16-bit values.
 #include <array>
 #include <numbers>
 
@@ -11,7 +11,7 @@
 namespace rewire::ir {
 namespace {
 
-/// Hands over a gradient computed wide, in the operand's own dtype.
+/// Casts a gradient that was computed in a wider dtype to operand i's dtype, and accumulates it.
 void accumulate_narrowed(VjpContext& c, std::size_t i, Value gradient) {
   c.accumulate(i, c.builder.cast(gradient, c.builder.type(c.operand(i)).dtype));
 }
@@ -23,8 +23,9 @@ Value add_present(Builder& b, Value left, Value right) {
 
 }  // namespace
 
-// With xhat = (x - mean) rstd and h = g weight (h = g without a weight), means over the row:
-//   dx = rstd (h - mean(h) - xhat mean(h xhat)),   dweight = sum over rows of g xhat,   dbias = that of g.
+// With xhat = (x - mean) rstd and h = g weight (h = g without a weight), and means over the row:
+//   dx = rstd (h - mean(h) - xhat mean(h xhat))
+//   dweight = sum over rows of g xhat,   dbias = sum over rows of g
 void vjp_layer_norm(VjpContext& c) {
   Builder& b = c.builder;
   const bool has_weight = c.op.operands.size() > 1, has_bias = c.op.operands.size() > 2;
@@ -47,9 +48,10 @@ void vjp_layer_norm(VjpContext& c) {
   accumulate_narrowed(c, 0, b.mul(b.sub(b.sub(h, b.mean(h, {-1})), along_xhat), row.rstd));
 }
 
-// With xhat, rstd and h as of layer_norm, over all axes but the channels': in training dx = rstd (h - mean(h) - xhat
-// mean(h xhat)); by running moments, which are constants here, dx = rstd h. Through the next running moments, in training:
-// dx = momentum (g_mean + 2 (x - mean) g_variance n' / n) / n, n' / n the factor that makes the variance unbiased.
+// xhat, rstd and h are as in layer_norm, with means over all axes but the channel axis.
+// Training: dx = rstd (h - mean(h) - xhat mean(h xhat)). Running moments are constants: then dx = rstd h.
+// In training, the cotangents of the next running moments add the following, where n' / n makes the variance
+// unbiased: momentum (g_mean + 2 (x - mean) g_variance n' / n) / n.
 void vjp_batch_norm(VjpContext& c) {
   Builder& b = c.builder;
   const std::int64_t axis = c.op.attributes.get_int("axis");
@@ -65,7 +67,7 @@ void vjp_batch_norm(VjpContext& c) {
     const auto over_batch = [&](Value x) { return b.reshape(b.sum(x, others), vector); };
     if (c.needs(2)) accumulate_narrowed(c, 2, over_batch(g));
     if (c.needs(1)) accumulate_narrowed(c, 1, over_batch(b.mul(g, xhat)));
-    // mean(h) = weight mean(g): its sums are those of bias and weight.
+    // mean(h) = weight mean(g), so its sums are those of the gradients of bias and weight.
     const Value along_xhat = b.mul(xhat, in_training(b.mean(b.mul(g, xhat), others)));
     const Value inner = b.sub(b.sub(g, in_training(b.mean(g, others))), along_xhat);
     dx = b.mul(inner, b.mul(moments.rstd, along_axis(b, widen(b, c.operand(1)), axis, type.rank())));
@@ -92,8 +94,9 @@ void vjp_softmax(VjpContext& c) {
   accumulate_narrowed(c, 0, b.mul(y, b.sub(g, inner)));
 }
 
-// none: dx = g (cdf(x) + x pdf(x)), the normal distribution's.
-// tanh: with t = tanh(u(x)), dx = g ((1 + t) + x (1 - t^2) u'(x)) / 2, u' = sqrt(2/pi) (1 + 3 cubic x^2).
+// approximate = none: dx = g (cdf(x) + x pdf(x)), with the normal distribution's cdf and pdf.
+// approximate = tanh: with t = tanh(u(x)), dx = g ((1 + t) + x (1 - t^2) u'(x)) / 2,
+// u' = sqrt(2/pi) (1 + 3 cubic x^2).
 void vjp_gelu(VjpContext& c) {
   Builder& b = c.builder;
   const Value x = widen(b, c.operand(0)), g = widen(b, c.cotangent());
@@ -122,7 +125,7 @@ void vjp_silu(VjpContext& c) {
   accumulate_narrowed(c, 0, b.mul(widen(b, c.cotangent()), slope));
 }
 
-// dx = g where x > 0, else 0: also at 0 and NaN.
+// dx = g where x > 0, else 0. So it is also 0 where x is 0 or NaN.
 void vjp_relu(VjpContext& c) {
   Builder& b = c.builder;
   const TensorType type = b.type(c.operand(0));
@@ -134,8 +137,8 @@ namespace {
 
 using AttentionGradients = std::array<Value, 3>;  // of q, k, v
 
-/// Through the log-sum-exp of the scaled logits: with P = exp(scale q k^T - lse), dq = scale (g P) k and
-/// dk = scale (g P)^T q. Losses that read it are rare, so this holds P whole.
+/// Returns the gradients through the log-sum-exp of the scaled logits. With P = exp(scale q k^T - lse):
+/// dq = scale (g P) k and dk = scale (g P)^T q. Few losses read the log-sum-exp, so this holds all of P.
 AttentionGradients log_sum_exp_gradients(VjpContext& c, Value g) {
   Builder& b = c.builder;
   const double scale = c.op.attributes.get_double("scale");
@@ -181,7 +184,7 @@ void vjp_cross_entropy(VjpContext& c) {
   accumulate_narrowed(c, 0, b.mul(b.sub(probability, target), g));
 }
 
-// Linear in x for given draws, and its own adjoint: the same op on g draws the same mask again.
+// Dropout is linear in x for given draws, and its own adjoint: the same op on g draws the same mask again.
 void vjp_dropout(VjpContext& c) {
   c.accumulate(0, c.builder.emit(c.op.code, {c.cotangent(), c.operand(1), c.operand(2), c.operand(3)},
                                  c.op.attributes));

@@ -1,6 +1,6 @@
-// VJP of matmul. With A [m, k] and B [k, n] as they enter the product C = A B, and G = dL/dC:
-// dA = G B^T, dB = A^T G. An operand that is stored transposed gets the transposed gradient, by asking for
-// the other order of the product, never by a transpose op, where the shapes allow it.
+// VJP of matmul. With A [m, k] and B [k, n] as they enter the product C = A B, and G = dL/dC: dA = G B^T,
+// dB = A^T G. If an operand is stored transposed, the rule swaps the factors of the product to get the
+// transposed gradient. It emits a transpose op only if the shapes do not allow that.
 #include <utility>
 
 #include "ir/ops/functions.h"
@@ -17,7 +17,7 @@ Value swap_last_two(Builder& b, Value x) {
   return b.transpose(x, permutation);
 }
 
-/// [..., r, c] as [rows, c]: all leading axes into one.
+/// Returns [..., r, c] as [rows, c]: all leading axes become one.
 Value flatten_rows(Builder& b, Value x) {
   const Shape shape = b.shape(x);
   return b.reshape(x, {element_count(shape) / shape.back(), shape.back()});
@@ -31,10 +31,10 @@ struct Transposes {
 Value gradient_of_a(Builder& b, Value left, Value right, Value g, Transposes transposed) {
   if (!transposed.a) return b.matmul(g, right, false, !transposed.b);                              // G B^T
   if (b.type(left).rank() == b.type(right).rank()) return b.matmul(right, g, transposed.b, true);  // B G^T
-  return swap_last_two(b, b.matmul(g, right, false, !transposed.b));  // a shared B stands only at the right
+  return swap_last_two(b, b.matmul(g, right, false, !transposed.b));  // a shared B can only be at the right
 }
 
-/// One B for all leading axes of A: its gradient is one long contraction over batch and rows together.
+/// All leading axes of A share one B. Its gradient is one long contraction over batch and rows together.
 Value gradient_of_shared_b(Builder& b, Value left, Value g, Transposes transposed) {
   const Value rows = flatten_rows(b, transposed.a ? swap_last_two(b, left) : left);
   const Value row_gradients = flatten_rows(b, g);

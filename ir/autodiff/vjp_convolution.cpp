@@ -1,5 +1,5 @@
-// VJPs of conv2d and its gradients. The three are one trilinear form <y, x * w>, so each one's gradients are the
-// other two.
+// VJPs of conv2d and of its two gradients. All three come from one trilinear form <y, x * w>, so the
+// gradients of each are the other two.
 #include "ir/opcodes.h"
 #include "ir/ops/convolution.h"
 #include "ir/ops/functions.h"
@@ -19,7 +19,7 @@ ConvShape shape_of(VjpContext& c) {
   return conv_shape(c.op.code, c.op.attributes, c.builder.shape(c.operand(0)), c.builder.shape(c.operand(1)));
 }
 
-/// x * w
+/// Returns x * w.
 Value product(VjpContext& c, Value x, Value w) {
   return c.builder.emit(Opcode::conv2d, {x, w}, window(c));
 }

@@ -18,7 +18,7 @@ Value square(Builder& b, Value x) {
   return b.mul(x, x);
 }
 
-/// g where `a direction b`, half of g where a = b, else 0.
+/// Returns g where `a direction other` holds, half of g where a = other, else 0.
 Value winner_share(Builder& b, std::string_view direction, Value g, Value a, Value other) {
   const Value half = b.mul(g, 0.5);
   const Value tie = b.select(b.compare("eq", a, other), half, zeros_like(b, g));
@@ -84,7 +84,7 @@ void vjp_sigmoid(VjpContext& c) {  // (g y) - (g y) y
   c.accumulate(0, b.sub(gy, b.mul(gy, c.result())));
 }
 
-void vjp_cast(VjpContext& c) {  // float to float only: other casts have no differentiable end
+void vjp_cast(VjpContext& c) {  // float to float only: other casts have an end without gradient
   c.accumulate(0, c.builder.cast(c.cotangent(), c.builder.type(c.operand(0)).dtype));
 }
 
@@ -122,8 +122,8 @@ void vjp_minimum(VjpContext& c) {
   if (c.needs(1)) c.accumulate(1, winner_share(c.builder, "lt", g, right, left));
 }
 
-// g p x^(p-1), taken as 0 for p = 0 (x^0 is constant, also at x = 0), and g y ln x, taken as 0 for x <= 0:
-// lim x^p ln x = 0 for p > 0, and a negative base is defined for whole exponents only.
+// dx = g p x^(p-1). It is set to 0 for p = 0, since x^0 is constant, also at x = 0. dp = g y ln x. It is set
+// to 0 for x <= 0: lim x^p ln x = 0 for p > 0, and a negative base is defined only for whole exponents.
 void vjp_pow(VjpContext& c) {
   Builder& b = c.builder;
   const Value g = c.cotangent(), x = c.operand(0), p = c.operand(1), zero = zeros_like(b, x);
@@ -139,7 +139,7 @@ void vjp_pow(VjpContext& c) {
   }
 }
 
-void vjp_select(VjpContext& c) {  // g where the branch was taken, else 0
+void vjp_select(VjpContext& c) {  // g for the operand that was selected, else 0
   Builder& b = c.builder;
   const Value g = c.cotangent(), zero = zeros_like(b, g);
   if (c.needs(1)) c.accumulate(1, b.select(c.operand(0), g, zero));

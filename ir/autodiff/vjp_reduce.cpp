@@ -1,4 +1,4 @@
-// VJPs of the reductions. They keep their axes with extent 1, so a cotangent broadcasts back as it stands.
+// VJPs of the reductions. Reduced axes keep extent 1, so a cotangent broadcasts back without a reshape.
 #include "ir/ops/functions.h"
 #include "ir/ops/op_info.h"
 

@@ -1,4 +1,4 @@
-// VJPs of the ops that move elements: each is the adjoint movement of the cotangent.
+// VJPs of the ops that move elements. Each one moves the cotangent by the adjoint of the op's movement.
 #include "ir/opcodes.h"
 #include "ir/ops/axes.h"
 #include "ir/ops/functions.h"
@@ -35,7 +35,7 @@ Ints inverse_permutation(const Ints& permutation) {
   return inverse;
 }
 
-/// The permutation that moves `axis` to the end and keeps the order of the others.
+/// Returns the permutation that moves `axis` to the end and keeps the order of the other axes.
 Ints axis_last(std::size_t axis, std::size_t rank) {
   Ints permutation;
   for (std::size_t i = 0; i < rank; ++i) {
@@ -63,7 +63,7 @@ void vjp_broadcast(VjpContext& c) {
   c.accumulate(0, c.builder.sum_to(c.cotangent(), shape));
 }
 
-// Zeros of x's shape with g at start + i stride.
+// dx is g at start + i stride, and zero elsewhere.
 void vjp_slice(VjpContext& c) {
   Builder& b = c.builder;
   const Shape shape = b.shape(c.operand(0));

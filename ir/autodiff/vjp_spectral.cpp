@@ -1,5 +1,4 @@
-// VJPs of the Fourier transforms of real rows. With w_k = 2 for the bins that stand for bin n - k as well,
-// else 1:
+// VJPs of the Fourier transforms of real rows. w_k is 2 for a bin that also represents bin n - k, else 1:
 //   y = rfft(x)          dx = irfft(g n / w)
 //   x = irfft(y)         dy = rfft(g) w / n
 #include "ir/opcodes.h"
@@ -9,7 +8,7 @@
 namespace rewire::ir {
 namespace {
 
-/// w / n or n / w, one a bin.
+/// Returns w / n, or n / w if `inverse`: one number per bin.
 Value bin_weights(Builder& b, std::int64_t n, DType dtype, bool inverse) {
   const std::int64_t bins = n / 2 + 1;
   Doubles weights;

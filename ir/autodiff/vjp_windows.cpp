@@ -1,5 +1,6 @@
-// VJPs of the ops over windows, axis by axis as their decompositions: columns, then rows; back: rows, then columns.
-// g is dL/dy; sums are made in f32 at least.
+// VJPs of the ops over windows. Like the decompositions, they handle one axis after the other: forward takes
+// columns, then rows, and backward takes rows, then columns. unfold does it the other way round. g is dL/dy.
+// Sums are in f32 at least.
 #include <limits>
 
 #include "ir/opcodes.h"
@@ -11,13 +12,14 @@
 namespace rewire::ir {
 namespace {
 
-/// What each slice gets of `gradient`: all of it where it is the first of them to be the largest.
+/// Returns each slice's share of `gradient`: all of it where
+/// it is the first slice that equals `largest`, else 0.
 std::vector<Value> to_first_largest(Builder& b, const std::vector<Value>& slices, Value largest,
                                     Value gradient) {
   const TensorType type = b.type(gradient);
   const Value zero = b.constant(0.0, type.dtype, type.shape);
   std::vector<Value> shares;
-  Value open;  // where no slice so far is the largest
+  Value open;  // where no slice so far equals `largest`
   for (std::size_t j = 0; j < slices.size(); ++j) {
     const Value is_largest = b.compare("eq", slices[j], largest);
     const Value takes = open ? b.binary(Opcode::logical_and, is_largest, open) : is_largest;
@@ -35,8 +37,8 @@ void accumulate_maps(VjpContext& c, Value padded, const std::array<WindowAxis, 2
 
 }  // namespace
 
-// To the first of the largest elements in row-major order: of the rows whose maximum is the window's, the first;
-// in it the first column. A window whose maximum is NaN gives none.
+// The gradient goes to the first of the largest elements in row-major order: to the first row whose maximum
+// is the window's, and there to the first column. A window whose maximum is NaN passes no gradient.
 void vjp_max_pool(VjpContext& c) {
   Builder& b = c.builder;
   const auto axes = window_axes(c.op.attributes, b.shape(c.operand(0)));
@@ -54,7 +56,7 @@ void vjp_max_pool(VjpContext& c) {
   accumulate_maps(c, of_elements, axes);
 }
 
-// g over the window's elements, to each of them.
+// Each element of a window gets g divided by the number of the window's elements.
 void vjp_avg_pool(VjpContext& c) {
   Builder& b = c.builder;
   const auto axes = window_axes(c.op.attributes, b.shape(c.operand(0)));
@@ -66,7 +68,8 @@ void vjp_avg_pool(VjpContext& c) {
   accumulate_maps(c, g, axes);
 }
 
-// [B, C, kh, kw, Ho, Wo]: the columns' slices are added up, then the rows'.
+// The cotangent is [B, C, kh, kw, Ho, Wo]. The slices of
+// the columns are added up first, then those of the rows.
 void vjp_unfold(VjpContext& c) {
   Builder& b = c.builder;
   const Shape shape = b.shape(c.operand(0));
@@ -82,13 +85,13 @@ void vjp_unfold(VjpContext& c) {
       pieces.push_back(b.reshape(b.slice(g, static_cast<int>(at), j, j + 1), piece));
     g = add_windows(b, pieces, windows);
   };
-  columns.axis = 4;  // behind kh
+  columns.axis = 4;  // after kh
   add_slices(columns, 3);
   add_slices(rows, 2);
   accumulate_maps(c, g, axes);
 }
 
-// X = M_h^T Y M_w for each map.
+// dX = M_h^T dY M_w for each map.
 void vjp_resize(VjpContext& c) {
   Builder& b = c.builder;
   const TensorType type = b.type(c.operand(0));

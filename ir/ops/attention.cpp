@@ -1,4 +1,4 @@
-// Attention and its gradient, straight from their equations, one query row at a time:
+// Attention and its gradient, computed directly from their equations, one query row at a time:
 //   s = scale q K^T, l = log sum exp s, p = exp(s - l), o = p V
 //   dV += p^T do, dp = do V^T, ds = p (dp - <do, o>) scale, dq = ds K, dK += ds^T q
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace rewire::ir {
 namespace {
 
-/// Row r of a tensor seen as [rows, width].
+/// Returns row r of a tensor that is read as [rows, width].
 const double* row(const Tensor& tensor, std::int64_t r) {
   return tensor.data.data() + r * tensor.type.shape.back();
 }
@@ -29,7 +29,7 @@ void add_scaled(double* to, double factor, const double* from, std::int64_t widt
   for (std::int64_t i = 0; i < width; ++i) to[i] += factor * from[i];
 }
 
-/// The log-sum-exp keeps the precision that exp(s - l) needs in the backward pass.
+/// The log-sum-exp l is in f32 at least: exp(s - l) in the backward pass needs that precision.
 TensorType log_sum_exp_type(const TensorType& q) {
   const bool narrow = q.dtype == DType::bf16 || q.dtype == DType::f16;
   return {narrow ? DType::f32 : q.dtype, {q.shape[0], q.shape[1], q.shape[2], 1}};
@@ -49,7 +49,8 @@ void check_qkv(const InferContext& context) {
   if (!std::isfinite(scale)) user_error("scale must be finite, not {}", scale);
 }
 
-/// A product of [N, D] rows with the keys' or the values', once for each head.
+/// Returns the multiply-adds of one product of [N, D]
+/// query rows with the keys or the values, over all heads.
 double product(const WorkContext& context) {
   return static_cast<double>(context.operands[0].elements()) *
          static_cast<double>(context.operands[1].shape[2]);
@@ -88,12 +89,12 @@ void eval_attention(EvalContext& context) {
   }
 }
 
-// query key^T, and the map times value.
+// Two products: query key^T, and the attention map times value.
 Work work_attention(const WorkContext& context) {
   return {4 * product(context), 2 * product(context)};
 }
 
-// The map is computed again; two products give the gradients of it, and two those of query and key.
+// Five products: one computes the map again, two give its gradients, and two give those of query and key.
 Work work_attention_grad(const WorkContext& context) {
   return {10 * product(context), 5 * product(context)};
 }

@@ -1,4 +1,4 @@
-// Axes: negative ones, lists of them, and the view of a shape around one.
+// Helpers for axes: negative axes, lists of axes, and the view of a shape around one axis.
 #include "ir/ops/axes.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// batch_norm: the statistics of a batch, or those kept of batches before. In smaller ops, and its gradient, it stands
-// beside the other composites.
+// batch_norm uses the statistics of the batch in training, else the running
+// statistics of earlier batches. Its decomposition is in decompose.cpp and
+// its gradient in autodiff/vjp_composite.cpp, with the other composites.
 #include <cmath>
 
 #include "ir/error.h"

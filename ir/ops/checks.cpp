@@ -1,4 +1,4 @@
-// The shared checks of shape rules.
+// Checks that several shape rules share.
 #include "ir/ops/checks.h"
 
 #include "ir/error.h"

@@ -1,9 +1,9 @@
-// Products with block-circulant matrices, and their gradient by the lags. c [p, q, n] holds one circulant of
-// n lags for each pair of an output slice i and an input slice j; x [..., q n] and y [..., p n] are slices of
-// n side by side:
+// Products with block-circulant matrices, and their gradient with respect to the lags. c [p, q, n] holds one
+// circulant of n lags for each pair of an output slice i and an input slice j. x [..., q n] and y [..., p n]
+// consist of slices of n elements, side by side:
 //   y[i, r] = sum over j, s of x[j, s] c[i, j, (r - s) mod n]     convolution
 //   y[i, r] = sum over j, s of x[j, s] c[i, j, (s - r) mod n]     correlation
-// which is y = x C(c) with a matrix C(c) [q n, p n]; transpose: y [..., q n] = x [..., p n] C(c)^T.
+// This is y = x C(c) with a matrix C(c) [q n, p n]. With transpose: y [..., q n] = x [..., p n] C(c)^T.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -29,7 +29,7 @@ struct Slices {
   std::int64_t outputs = 1, inputs = 1, lags = 1;  // p, q, n
 };
 
-/// The lag that takes input place s to output place r.
+/// Returns the lag that takes input place s to output place r.
 std::int64_t lag(std::int64_t r, std::int64_t s, std::int64_t lags, bool correlation) {
   return correlation ? (s - r + lags) % lags : (r - s + lags) % lags;
 }
@@ -50,9 +50,9 @@ void for_each_term(const Slices& slices, bool correlation, Visit visit) {
   }
 }
 
-/// As papers count it, whatever it is lowered to: for each of `outputs` elements a transform there and one
-/// back, and its share of the spectra's products with each input slice (Tang et al., Augmented Shortcuts,
-/// tables 3 to 5): 2 p n log2 n + 2 p q n a row.
+/// Counts the work as papers do, whatever the lowering. Each of `outputs` elements needs one transform and
+/// one inverse transform, and its share of the spectra's products with each input slice (Tang et al.,
+/// Augmented Shortcuts, tables 3 to 5). That is 2 p n log2 n + 2 p q n per row.
 Work by_transforms(double outputs, const Shape& lags, std::size_t inputs_axis) {
   const double multiply_adds =
       outputs * 2 * (std::log2(static_cast<double>(lags[2])) + static_cast<double>(lags[inputs_axis]));

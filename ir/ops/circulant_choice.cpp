@@ -1,9 +1,9 @@
-// Which lowering of a block-circulant product takes least time; see ir/ops/circulant.h. The time of a row, in
-// operations of a large matrix product:
+// Orders the lowerings of a block-circulant product by their estimated time; see ir/ops/circulant.h. The
+// time of a row, in operations of a large matrix product:
 //
 //   dense  2 q n p n
 //   split  2 q n p n share(R) / efficiency(R) + kPerElement for each element of x and y
-//   fft    2.5 (p + q) n log2 n kFftSlowness + 4 p q n kPointwiseSlowness + kPerElement, likewise
+//   fft    2.5 (p + q) n log2 n kFftSlowness + 4 p q n kPointwiseSlowness + the same kPerElement term
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -13,10 +13,10 @@
 namespace rewire::ir {
 namespace {
 
-/// Operations of a matrix product in the time that one element of a stream takes to be written and read
-/// again.
+/// The number of matrix-product operations that take as long
+/// as writing one element of a stream and reading it again.
 constexpr double kPerElement = 64;
-/// Of the FFT library, and of a fused kernel, against a matrix product.
+/// The slowness of the FFT library, and of a fused pointwise kernel, relative to a matrix product.
 constexpr double kFftSlowness = 14, kPointwiseSlowness = 8;
 /// Blocks with fewer columns than this do not fill the matrix product's tiles.
 constexpr double kFullWidth = 64;
@@ -43,7 +43,7 @@ int split_radix(std::string_view lowering) {
 
 std::vector<std::string> circulant_candidates(const CirculantSizes& sizes, DType dtype) {
   if (dtype == DType::bf16 || dtype == DType::f16)
-    return {"dense"};  // the transforms would round on their way
+    return {"dense"};  // the transforms would round their inner values
   const auto inputs = static_cast<double>(sizes.inputs * sizes.lags);
   const auto outputs = static_cast<double>(sizes.outputs * sizes.lags);
   std::vector<std::pair<double, std::string>> timed = {{2 * inputs * outputs, "dense"}};

@@ -1,4 +1,5 @@
-// Composites: layer_norm, softmax, gelu, silu, relu, cross_entropy, dropout, drop_path. Attention: attention.cpp.
+// Composites: layer_norm, softmax, gelu, silu, relu, cross_entropy,
+// dropout, drop_path. Attention is in attention.cpp.
 #include <algorithm>
 #include <cmath>
 #include <numbers>

@@ -1,4 +1,4 @@
-// See the header: one function for each piece, written in builder ops.
+// Implements ir/ops/composite_parts.h: one function per piece, written in builder ops.
 #include "ir/ops/composite_parts.h"
 
 #include <numbers>
@@ -71,7 +71,7 @@ ShiftedExponentials emit_shifted_exponentials(Builder& b, Value x, std::int64_t 
 
 Value emit_normalised(Builder& b, const ShiftedExponentials& parts) {
   const Value one = b.constant(1.0, b.type(parts.sum).dtype, b.shape(parts.sum));
-  return b.mul(parts.exponentials, b.div(one, parts.sum));  // one division a row
+  return b.mul(parts.exponentials, b.div(one, parts.sum));  // one division per row
 }
 
 Value emit_one_hot(Builder& b, Value labels, std::int64_t classes) {

@@ -23,7 +23,7 @@ MatmulShape matmul_shape(const Shape& a, const Shape& b, const Attributes& attri
   return shape;
 }
 
-/// The matrix stored at `source` as rows x columns, or its transpose stored as columns x rows.
+/// Returns the rows x columns matrix at `source`. If `transposed`, `source` stores it as columns x rows.
 std::vector<double> load_matrix(const double* source, std::int64_t rows, std::int64_t columns,
                                 bool transposed) {
   const std::int64_t count = rows * columns;

@@ -1,4 +1,4 @@
-// conv2d and its gradients: the one relation y = x * w, read for each of the three.
+// conv2d and its two gradients. All three are computed from the same relation y = x * w.
 #include "ir/ops/convolution.h"
 
 #include <limits>
@@ -13,7 +13,7 @@ namespace {
 
 using Plane = ConvShape::Plane;
 
-constexpr std::int64_t kLargestExtent = std::numeric_limits<std::int32_t>::max();  // what libraries take
+constexpr std::int64_t kLargestExtent = std::numeric_limits<std::int32_t>::max();  // what libraries accept
 
 Plane plane(const Attributes& attributes, std::string_view name, std::int64_t least) {
   const Ints& values = attributes.get_ints(name);

@@ -1,5 +1,5 @@
-// The composite ops in smaller ones. Same meaning as their eval_*; 16-bit operands are computed in f32 and
-// narrowed at the end.
+// Decompositions of the composite ops into smaller ops. They mean the same as the eval_* functions. They
+// compute 16-bit operands in f32 and narrow the result.
 #include <algorithm>
 #include <cmath>
 
@@ -16,8 +16,8 @@ DType result_dtype(Builder& b, const Op& op) {
   return b.type(op.results[0]).dtype;
 }
 
-/// i1, of the mask's own shape: u >= p, with u drawn on the grid 2^-24. p is rounded up to that grid, which
-/// changes no comparison and makes it exact in f32.
+/// Returns the keep mask u >= p, of dtype i1 and of this shape. u is drawn on the grid 2^-24. p is rounded
+/// up to that grid, which changes no comparison and makes p exact in f32.
 Value draw_keep_mask(Builder& b, const Op& op, Shape shape) {
   constexpr double kGrid = 0x1p-24;
   const double threshold = std::ceil(op.attributes.get_double("probability") / kGrid) * kGrid;
@@ -90,7 +90,7 @@ std::vector<Value> decompose_relu(Builder& b, const Op& op) {
 }
 
 // With z = logits - max: loss = log(sum(exp(z))) - (1 - s) z[label] - s mean(z). The target sums to one, so
-// the maximum drops out.
+// the maximum cancels.
 std::vector<Value> decompose_cross_entropy(Builder& b, const Op& op) {
   const ShiftedExponentials parts = emit_shifted_exponentials(b, widen(b, op.operands[0]), -1);
   const TensorType type = b.type(parts.shifted);
@@ -109,7 +109,7 @@ std::vector<Value> decompose_cross_entropy(Builder& b, const Op& op) {
   return {b.cast(b.reshape(loss, {type.shape[0]}), result_dtype(b, op))};
 }
 
-// select(training, where(u >= p, x / (1 - p), 0), x); drop_path draws one u an index of axis 0.
+// select(training, where(u >= p, x / (1 - p), 0), x). drop_path draws one u per index of axis 0.
 std::vector<Value> decompose_dropout(Builder& b, const Op& op) {
   const Value x = op.operands[0];
   const double probability = op.attributes.get_double("probability");
@@ -124,7 +124,7 @@ std::vector<Value> decompose_dropout(Builder& b, const Op& op) {
   return {b.select(b.broadcast(op.operands[3], type.shape), dropped, x)};
 }
 
-// The terms from left to right; zero if a rewrite has cleared them all.
+// Adds the terms from left to right. The result is zero if a rewrite has cleared all of them.
 std::vector<Value> decompose_residual(Builder& b, const Op& op) {
   const TensorType type = b.type(op.results[0]);
   if (op.operands.size() == kFirstJoinTerm) return {b.broadcast(b.constant(0.0, type.dtype), type.shape)};

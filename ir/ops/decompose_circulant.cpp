@@ -1,13 +1,14 @@
-// Block-circulant products in smaller ops, by the lowering that suits their shape; see ir/ops/circulant.h.
-// With F the Fourier transform of R points over the R parts of m of a slice (ir/ops/small_fourier.h):
+// Block-circulant products in smaller ops, by the lowering that suits their shape; see ir/ops/circulant.h. F
+// is the Fourier transform of R points over the R parts of a slice, of m elements each
+// (ir/ops/small_fourier.h):
 //
 //   C[j, t, i, s] = c[i, j, (s - t) mod n]     t in [0, m), s in [0, n); (t - s) for the correlation form
-//   y = F^-1(F(x) F(C) / R)                    one product a bin; complex ones as real ones of twice the size
-//   y = F^-1(F(x) (F(C) / R)^H)                with the transpose: the same matrices
+//   y = F^-1(F(x) F(C) / R)                    one product per bin; a complex one is real of twice the size
+//   y = F^-1(F(x) (F(C) / R)^H)                with the transpose, by the same matrices
 //   dC = F^-1(F(x)^H F(g)) / R
 //   dc[i, j, l] = sum over t of dC[j, t, i, (t + l) mod n]     (t - l) for the correlation form
 //
-// R = 1 leaves F out: C is the whole matrix.
+// With R = 1 there is no F, and C is the whole matrix.
 #include "ir/opcodes.h"
 #include "ir/ops/circulant.h"
 #include "ir/ops/functions.h"
@@ -25,13 +26,13 @@ struct Plan {
   std::int64_t part() const { return sizes.lags / radix; }  // m
 };
 
-/// i32 [shape], the index along one axis times `factor`.
+/// Returns an i32 tensor of this shape: the index along `axis` times `factor`.
 Value index_along(Builder& b, const Shape& shape, std::int64_t axis, std::int64_t factor) {
   const Value index = b.emit(Opcode::iota, {}, {{"axis", axis}}, TensorType{DType::i32, shape});
   return factor == 1 ? index : b.mul(index, b.constant(static_cast<double>(factor), DType::i32));
 }
 
-/// a + b or a - b, both in [0, n), modulo n.
+/// Returns left + right, or left - right if `subtract`, modulo n. Both operands are in [0, n).
 Value add_modulo(Builder& b, Value left, Value right, bool subtract, std::int64_t n) {
   const Value extent = b.constant(static_cast<double>(n), DType::i32);
   if (subtract) {
@@ -43,14 +44,14 @@ Value add_modulo(Builder& b, Value left, Value right, bool subtract, std::int64_
   return b.select(b.compare("ge", total, extent), b.sub(total, extent), total);
 }
 
-/// The shape with `last` instead of its last `count` axes.
+/// Returns the shape with its last `count` axes replaced by `last`.
 Shape with_last(Shape shape, std::size_t count, std::initializer_list<std::int64_t> last) {
   shape.resize(shape.size() - count);
   shape.insert(shape.end(), last);
   return shape;
 }
 
-/// The elements of x, seen as one row, at `indices`, in their shape.
+/// Reads x as one row and returns its elements at `indices`, in the shape of `indices`.
 Value gather_flat(Builder& b, Value x, Value indices) {
   const Shape shape = b.shape(indices);
   const Value row = b.reshape(x, {b.type(x).elements()});
@@ -58,7 +59,7 @@ Value gather_flat(Builder& b, Value x, Value indices) {
   return b.reshape(b.emit(Opcode::gather, {row, index}, {{"axis", std::int64_t{0}}}), shape);
 }
 
-/// C [q m, p, n] of c [p, q, n].
+/// Returns C [q m, p, n] for c [p, q, n].
 Value emit_blocks(Builder& b, Value c, const Plan& plan) {
   const auto& [p, q, n] = plan.sizes;
   const Shape shape = {q, plan.part(), p, n};
@@ -68,7 +69,7 @@ Value emit_blocks(Builder& b, Value c, const Plan& plan) {
   return b.reshape(gather_flat(b, c, b.add(block, lag)), {q * plan.part(), p, n});
 }
 
-/// dc [p, q, n] of dC [q m, p, n].
+/// Returns dc [p, q, n] for dC [q m, p, n].
 Value emit_lag_sums(Builder& b, Value blocks, const Plan& plan) {
   const auto& [p, q, n] = plan.sizes;
   const std::int64_t m = plan.part();
@@ -80,22 +81,22 @@ Value emit_lag_sums(Builder& b, Value blocks, const Plan& plan) {
   return b.reshape(b.sum(gather_flat(b, blocks, b.add(block, s)), {2}), {p, q, n});
 }
 
-/// [..., slices n] as [..., slices, n]. The leading axes stay, so that all that is made of x fuses.
+/// Returns [..., slices n] as [..., slices, n]. The leading
+/// axes stay separate, so that all ops on x can fuse.
 Value as_slices(Builder& b, Value x, std::int64_t slices, std::int64_t lags) {
   return b.reshape(x, with_last(b.shape(x), 1, {slices, lags}));
 }
 
-/// [..., slices, n] as [rows, slices n].
+/// Returns [..., slices, n] as [rows, slices n].
 Value flatten_slices(Builder& b, Value x) {
   const Shape& shape = b.shape(x);
   const std::int64_t width = shape[shape.size() - 2] * shape.back();
   return b.reshape(x, {b.type(x).elements() / width, width});
 }
 
-// --- splits: R > 1
-// ---------------------------------------------------------------------------------------------------
+// --- Splits: R > 1 --------------------------------------------------------------------------------------
 
-/// F of slices [..., slices, n]: bins of [..., slices, m].
+/// Returns F of slices [..., slices, n]: bins of [..., slices, m] each.
 Bins emit_slice_bins(Builder& b, Value x, const Plan& plan) {
   const Shape shape = b.shape(x);
   const Value split = b.reshape(x, with_last(shape, 1, {plan.radix, plan.part()}));
@@ -106,7 +107,7 @@ Bins emit_slice_bins(Builder& b, Value x, const Plan& plan) {
   return emit_bins(b, parts);
 }
 
-/// R F^-1 of bins: slices [..., slices, n].
+/// Returns R F^-1 of the bins: slices [..., slices, n].
 Value emit_slices(Builder& b, const Bins& bins) {
   const Shape shape = b.shape(bins[0].re);
   std::vector<Value> parts = emit_parts(b, bins);
@@ -116,13 +117,13 @@ Value emit_slices(Builder& b, const Bins& bins) {
                    with_last(shape, 1, {radix * shape.back()}));
 }
 
-/// Bins as the operands of matrix products, [bins, rows, width] each; `complex` is invalid for R = 2.
+/// Bins as operands of matrix products, [bins, rows, width] each. `complex` is invalid for R = 2.
 struct Stacks {
   Value real;     // bins 0 and R / 2, width = slices m
-  Value complex;  // the others, real parts beside imaginary parts: width = 2 slices m
+  Value complex;  // the other bins, real parts next to imaginary parts: width = 2 slices m
 };
 
-/// [..., slices, m] each, `wide` of them side by side in a row of the stack.
+/// Stacks tensors of [..., slices, m]. Each row of the stack has `wide` of them side by side.
 Value stack(Builder& b, const std::vector<Value>& bins, std::int64_t wide) {
   std::vector<Value> parts;
   for (Value bin : bins) parts.push_back(flatten_slices(b, bin));
@@ -138,8 +139,8 @@ Stacks emit_stacks(Builder& b, const Bins& bins) {
   return {stack(b, {bins.front().re, bins.back().re}, 1), complex.empty() ? Value{} : stack(b, complex, 2)};
 }
 
-/// The matrices of F(C) / R: of a complex bin [[re, im], [-im, re]], which multiplies [re, im] from the
-/// right.
+/// Returns the matrices of F(C) / R. The matrix of a complex bin is [[re, im], [-im, re]], which multiplies
+/// [re, im] from the right.
 Stacks emit_matrices(Builder& b, Value blocks, const Plan& plan) {
   Bins bins = emit_slice_bins(b, blocks, plan), turned;
   for (ComplexValue& bin : bins) {
@@ -160,7 +161,7 @@ Value part_of(Builder& b, Value x, int axis, std::int64_t which, std::int64_t co
   return b.slice(x, axis, which * extent, (which + 1) * extent);
 }
 
-/// The bins [..., slices, m] that stand in stacks, with the leading axes of the rows.
+/// Returns the bins [..., slices, m] that the stacks hold. `shape` has the leading axes of the rows.
 Bins read_stacks(Builder& b, const Stacks& stacks, std::int64_t slices, Shape shape) {
   shape.insert(shape.end(), {slices, b.shape(stacks.real)[2] / slices});
   const std::int64_t complex_bins = stacks.complex ? b.shape(stacks.complex)[0] : 0;
@@ -183,8 +184,8 @@ Value emit_split_product(Builder& b, Value x, Value blocks, const Plan& plan, bo
                                     with_last(b.shape(x), 2, {})));
 }
 
-/// dC [q m, p, n]: of a complex bin the product of [re, im] and [re, im] holds the four products of conj(x)
-/// g.
+/// Returns dC [q m, p, n]. For a complex bin, the product of [re, im] and [re, im] holds the four products
+/// that make up conj(x) g.
 Value emit_split_gradient(Builder& b, Value x, Value g, const Plan& plan) {
   const Stacks left = emit_stacks(b, emit_slice_bins(b, x, plan)),
                right = emit_stacks(b, emit_slice_bins(b, g, plan));
@@ -201,14 +202,14 @@ Value emit_split_gradient(Builder& b, Value x, Value g, const Plan& plan) {
   return b.mul(emit_slices(b, read_stacks(b, products, plan.sizes.outputs, rows)), 1.0 / plan.radix);
 }
 
-// --- the FFT library
-// -------------------------------------------------------------------------------------------------
+// --- The FFT library ------------------------------------------------------------------------------------
 
 Value bins_part(Builder& b, Value spectrum, std::int64_t which) {
   return part_of(b, spectrum, b.type(spectrum).rank() - 2, which, 2);
 }
 
-/// sum over `axes` of x y, or of conj(x) y: spectra [..., 2, bins], complex in the axis before the last.
+/// Returns the sum over `axes` of x y, or of conj(x) y if `conjugate`. The spectra are [..., 2, bins]; the
+/// axis before the last has the real and the imaginary part.
 Value emit_spectral_product(Builder& b, Value x, Value y, bool conjugate, const Ints& axes) {
   const Value x_re = bins_part(b, x, 0), x_im = bins_part(b, x, 1), y_re = bins_part(b, y, 0),
               y_im = bins_part(b, y, 1);
@@ -218,7 +219,8 @@ Value emit_spectral_product(Builder& b, Value x, Value y, bool conjugate, const 
   return b.concat(parts, b.type(parts[0]).rank() - 2);
 }
 
-/// [..., slices, n] as the spectra [rows, slices, 2, bins] with an axis of extent 1 put in at `axis`.
+/// Returns the spectra [rows, slices, 2, bins] of [..., slices, n].
+/// An axis of extent 1 is inserted at `axis`.
 Value emit_spectra(Builder& b, Value slices, std::ptrdiff_t axis) {
   const Shape given = b.shape(slices);
   const std::int64_t count = given[given.size() - 2], lags = given.back();
@@ -229,8 +231,8 @@ Value emit_spectra(Builder& b, Value slices, std::ptrdiff_t axis) {
   return b.reshape(spectra, shape);
 }
 
-/// y = irfft(sum over j of rfft(x) rfft(c)); the correlation form and the transpose conjugate rfft(c), both
-/// together not.
+/// y = irfft(sum over j of rfft(x) rfft(c)). The correlation form conjugates rfft(c), and so does the
+/// transpose. If both apply, rfft(c) is not conjugated.
 Value emit_fft_product(Builder& b, Value x, Value c, const Plan& plan, bool transpose) {
   const Value spectra = emit_spectra(b, x, transpose ? 2 : 1);
   const Value lags = emit_spectra(b, c, 0);  // [1, p, q, 2, bins]
@@ -241,7 +243,8 @@ Value emit_fft_product(Builder& b, Value x, Value c, const Plan& plan, bool tran
   return b.emit(Opcode::irfft, {rows}, {{"length", plan.sizes.lags}});
 }
 
-/// dc = irfft(sum over rows of conj rfft(x) rfft(g)), of the other's conjugate for the correlation form.
+/// dc = irfft(sum over rows of conj(rfft(x)) rfft(g)). The
+/// correlation form conjugates rfft(g) instead of rfft(x).
 Value emit_fft_gradient(Builder& b, Value x, Value g, const Plan& plan) {
   const Value source = emit_spectra(b, x, 1), result = emit_spectra(b, g, 2);
   const Value total = plan.correlation ? emit_spectral_product(b, result, source, true, {0})
@@ -253,7 +256,7 @@ Value emit_fft_gradient(Builder& b, Value x, Value g, const Plan& plan) {
 
 Plan make_plan(const Op& op, const CirculantSizes& sizes, DType dtype) {
   std::string lowering = op.attributes.get_string("lowering");
-  const bool narrow = dtype == DType::bf16 || dtype == DType::f16;  // a transform would round on its way
+  const bool narrow = dtype == DType::bf16 || dtype == DType::f16;  // transforms would round inner values
   if (lowering == "auto" || narrow) lowering = circulant_candidates(sizes, dtype).front();
   return {sizes, split_radix(lowering), op.attributes.get_bool("correlation"), lowering == "fft"};
 }

@@ -1,10 +1,10 @@
 // Orthogonal bases of real matrices, in double, by the textbook (Golub & Van Loan, Matrix Computations):
-//   qr    a [m, n] = q r by Householder reflections; q [m, n] has orthonormal columns, and they are chosen so that
-//         the diagonal of r is not negative. Where a column adds nothing to those before it, q has the reflections'
-//         column: of a matrix of zeros q is the identity.
-//   eigh  a [n, n] = v diag(w) v^T by Jacobi's rotations, of the lower triangle of a. The columns of v stand by
-//         descending w; in each, the entry that is largest in size is positive.
-// A matrix with an element that is not finite has NaN.
+//   qr    a [m, n] = q r by Householder reflections. q [m, n] has orthonormal columns, which are chosen so
+//         that the diagonal of r is not negative. If a column adds nothing to those before it, q has the
+//         reflections' column. So q of a matrix of zeros is the identity.
+//   eigh  a [n, n] = v diag(w) v^T by Jacobi's rotations, from the lower triangle of a. The columns of v are
+//         in order of descending w. In each column, the entry of largest magnitude is positive.
+// The result is NaN for a matrix with an element that is not finite.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -26,12 +26,13 @@ struct Matrix {
   double& operator()(std::size_t i, std::size_t j) const { return data[i * cols + j]; }
 };
 
-/// H = I - scale v v^T with v = (1, the column's entries below `pivot`) makes (diagonal, 0, …) of a column.
+/// H = I - scale v v^T, with v = (1, the column's entries
+/// below `pivot`), turns a column into (diagonal, 0, …).
 struct Reflection {
   double scale = 0, diagonal = 0;
 };
 
-/// Leaves v's entries in the column.
+/// Computes the reflection of column `pivot` of a, and stores v's entries in that column.
 Reflection reflect(const Matrix& a, std::size_t rows, std::size_t pivot) {
   const double head = a(pivot, pivot);
   double squares = 0;
@@ -42,7 +43,7 @@ Reflection reflect(const Matrix& a, std::size_t rows, std::size_t pivot) {
   return {(diagonal - head) / diagonal, diagonal};
 }
 
-/// Column j of `to` times the reflection whose v is in the column `pivot` of `from`.
+/// Applies the reflection whose v is in column `pivot` of `from` to column j of `to`.
 void apply(double scale, const Matrix& from, std::size_t rows, std::size_t pivot, const Matrix& to,
            std::size_t j) {
   double product = to(pivot, j);
@@ -67,7 +68,8 @@ void orthogonal_factor(std::vector<double> columns, std::size_t rows, std::size_
   }
 }
 
-/// Rotates a's rows and columns p and q so that a(p, q) becomes 0, and v's columns with them.
+/// Rotates the rows and columns p and q of a so that a(p, q) becomes 0.
+/// Rotates the columns of v in the same way.
 void rotate(const Matrix& a, const Matrix& v, std::size_t p, std::size_t q) {
   const double ratio = (a(q, q) - a(p, p)) / (2 * a(p, q));
   const double t = std::copysign(1 / (std::abs(ratio) + std::hypot(1, ratio)), ratio);
@@ -91,7 +93,7 @@ void rotate(const Matrix& a, const Matrix& v, std::size_t p, std::size_t q) {
 }
 
 void diagonalise(const Matrix& a, const Matrix& v) {
-  constexpr int kMostSweeps = 60;  // some ten are enough
+  constexpr int kMostSweeps = 60;  // about ten are enough
   const std::size_t n = a.cols;
   double largest = 0;
   for (const double x : a.data) largest = std::max(largest, std::abs(x));
@@ -129,7 +131,7 @@ void eigenvectors(std::vector<double> symmetric, std::size_t n, std::span<double
   }
 }
 
-/// Calls body(a copy of the matrix, the place of its result) for each matrix of the operand.
+/// Calls body(a copy of the matrix, the span of its result) for each finite matrix of the operand.
 template <class Body>
 void each_matrix(EvalContext& context, Body body) {
   const Shape& shape = context.in(0).type.shape;
@@ -147,7 +149,7 @@ void each_matrix(EvalContext& context, Body body) {
   }
 }
 
-/// The extents of the operand's matrices and how many they are.
+/// The extents of the operand's matrices, and their number.
 struct MatrixExtents {
   double rows, cols, count;
 };
@@ -176,7 +178,7 @@ void eval_qr(EvalContext& context) {
   });
 }
 
-// Of the reflections 2 n^2 (m - n / 3), and as much again for q.
+// The reflections take 2 n^2 (m - n / 3) operations, and q takes as many again.
 Work work_qr(const WorkContext& context) {
   const MatrixExtents a = extents_of(context.operands[0]);
   return {a.count * 4 * a.cols * a.cols * (a.rows - a.cols / 3), 0};
@@ -195,7 +197,7 @@ void eval_eigh(EvalContext& context) {
   each_matrix(context, [&](std::vector<double> a, std::span<double> v) { eigenvectors(std::move(a), n, v); });
 }
 
-// Of the reduction to a tridiagonal matrix and the way back, roughly.
+// A rough count for the reduction to a tridiagonal matrix and the transformation back.
 Work work_eigh(const WorkContext& context) {
   const MatrixExtents a = extents_of(context.operands[0]);
   return {a.count * 9 * a.cols * a.cols * a.cols, 0};

@@ -1,10 +1,10 @@
-// Shape ops that move elements by value: gather, scatter_add, sort.
+// Shape ops that move elements by index values: gather, scatter_add, sort.
 //
-// With x [outer..., n, inner...] and the axis at n, indices are one list [k] for all of x, or a list for each
-// outer place, [outer..., k]:
+// x is [outer..., n, inner...], and the op's axis is n. The indices are one list [k] for all of x, or one
+// list for each outer place, [outer..., k]:
 //   gather        y[o, j, i] = x[o, index[o, j], i]
 //   scatter_add   y[o, m, i] = base[o, m, i] + sum of updates[o, j, i] over j with index[o, j] = m, in order
-// An index below 0 is 0, one of n or more is n - 1.
+// An index below 0 counts as 0, and an index of n or more as n - 1.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -27,7 +27,8 @@ int axis_of(const EvalContext& context) {
   return normal_axis(context.op.attributes.get_int("axis"), context.in(0).type.rank());
 }
 
-/// The type of operand 0 with the axis' extent replaced by the number of indices in a list, operand 1.
+/// Returns the type of operand 0, with the axis' extent
+/// replaced by the length of an index list of operand 1.
 TensorType indexed_type(const InferContext& context) {
   TensorType type = context.operand(0);
   const TensorType& indices = context.operand(1);
@@ -43,7 +44,7 @@ TensorType indexed_type(const InferContext& context) {
   return type;
 }
 
-/// Calls move(row of x, row of what is indexed) for each index of each outer place, in order.
+/// Calls move(row of x, row of the indexed tensor) for each index of each outer place, in order.
 template <class Move>
 void for_each_index(const Tensor& indices, const AxisView& view, Move move) {
   const std::int64_t count = indices.type.shape.back();
@@ -53,7 +54,7 @@ void for_each_index(const Tensor& indices, const AxisView& view, Move move) {
   }
 }
 
-/// A total order with NaN above all numbers, as NumPy and PyTorch sort.
+/// A total order in which NaN is above all numbers, as in NumPy's and PyTorch's sort.
 bool before(double a, double b) {
   return a < b || (std::isnan(b) && !std::isnan(a));
 }

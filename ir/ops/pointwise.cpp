@@ -31,7 +31,7 @@ void map_select(EvalContext& context) {
   for (std::size_t i = 0; i < y.size(); ++i) y[i] = context.in(condition[i] != 0 ? 1 : 2).data[i];
 }
 
-/// IEEE 754-2019 maximum and minimum: NaN if either is.
+/// IEEE 754-2019 maximum and minimum: the result is NaN if either operand is NaN.
 double larger(double a, double b) {
   return std::isnan(a) || a > b ? a : b;
 }

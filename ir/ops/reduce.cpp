@@ -1,4 +1,4 @@
-// Reductions: sum and max over axes that stay with extent 1, argmax over one axis.
+// Reductions. sum and max keep the reduced axes with extent 1; argmax reduces one axis.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -43,7 +43,7 @@ void eval_reduce(EvalContext& context) {
   std::fill(y.data.begin(), y.data.end(), -std::numeric_limits<double>::infinity());
   for_each_strided(x.type.shape, strides, 0, [&](std::size_t i, std::size_t o) {
     const double value = x.data[i];
-    if (value > y.data[o] || std::isnan(value)) y.data[o] = value;  // a NaN stays: nothing is above it
+    if (value > y.data[o] || std::isnan(value)) y.data[o] = value;  // once NaN, it stays NaN
   });
 }
 

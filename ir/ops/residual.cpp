@@ -1,4 +1,4 @@
-// The residual join: checks of its operands and facts, and its meaning, the plain sum of its terms.
+// The residual join: the checks of its operands and attributes, and its meaning, the sum of its terms.
 #include "ir/residual.h"
 #include "ir/error.h"
 #include "ir/ops/axes.h"
@@ -8,7 +8,7 @@
 namespace rewire::ir {
 namespace {
 
-constexpr std::size_t kInput = 2;  // the one operand whose type is its own
+constexpr std::size_t kInput = 2;  // the only operand whose type may differ
 
 void check_facts(const Attributes& attributes, int rank) {
   const std::string& site = attributes.get_string("site");

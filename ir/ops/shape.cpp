@@ -1,5 +1,5 @@
-// Shape ops: how elements move. reshape, transpose, broadcast, slice, pad, concat, iota, constant; those that
-// move them by value (gather, scatter_add, sort) stand in indexed.cpp.
+// Shape ops that move elements: reshape, transpose, broadcast, slice, pad, concat, iota, constant. The ops
+// that move elements by index values (gather, scatter_add, sort) are in indexed.cpp.
 #include <algorithm>
 
 #include "ir/error.h"
@@ -12,7 +12,7 @@
 namespace rewire::ir {
 namespace {
 
-/// Paddings above this are refused before extents are added up.
+/// Larger paddings are refused before extents are added up.
 constexpr std::int64_t kMaxPadding = std::int64_t{1} << 40;
 
 void require_kept_dtype(const InferContext& context) {
@@ -27,7 +27,7 @@ void require_length(std::string_view name, std::size_t length, int rank) {
   }
 }
 
-/// strides=[] means 1 everywhere.
+/// Returns the strides; strides=[] means 1 everywhere.
 Ints slice_strides(const Attributes& attributes, std::size_t rank) {
   const Ints& strides = attributes.get_ints("strides");
   return strides.empty() ? Ints(rank, 1) : strides;

@@ -1,6 +1,6 @@
-// Radix two, by recursion: with E and O the bins of the even and the odd parts and h = R / 2,
-//   X[k] = E[k] + w^k O[k],   E[h - k] = conj E[k], likewise O;
-// and back, R times the parts: E[k] = X[k] + conj X[h - k], O[k] = w^-k (X[k] - conj X[h - k]).
+// Radix-2 transforms by recursion. E and O are the bins of the even and the odd parts, and h = R / 2:
+//   X[k] = E[k] + w^k O[k],   E[h - k] = conj E[k], and the same for O
+// The inverse gives R times the parts: E[k] = X[k] + conj X[h - k], O[k] = w^-k (X[k] - conj X[h - k]).
 #include "ir/ops/small_fourier.h"
 
 #include <cmath>
@@ -9,7 +9,7 @@
 namespace rewire::ir {
 namespace {
 
-/// a x + b y, where an invalid operand or a factor of zero adds nothing.
+/// Returns a x + b y. An invalid operand, or one with a factor of zero, adds nothing.
 Value combine(Builder& builder, double a, Value x, double b, Value y) {
   const auto scaled = [&](double factor, Value value) {
     return factor == 1 ? value : builder.mul(value, factor);
@@ -25,7 +25,7 @@ ComplexValue conjugate(Builder& b, const ComplexValue& x) {
   return {x.re, combine(b, -1, x.im, 0, {})};
 }
 
-/// cos and sin of 2 pi k / points, of at most half a turn; the cosine of a quarter is 0.
+/// cos and sin of 2 pi k / points, for at most half a turn. The cosine of a quarter turn is exactly 0.
 struct Turn {
   double cosine, sine;
   Turn(std::size_t k, std::size_t points) {
@@ -35,7 +35,7 @@ struct Turn {
   }
 };
 
-/// x (cosine - i sine); sine negated turns the other way.
+/// Returns x (cosine - i sine), or x (cosine + i sine) if `back`.
 ComplexValue turned(Builder& b, const ComplexValue& x, const Turn& turn, bool back) {
   const double sine = back ? -turn.sine : turn.sine;
   return {combine(b, turn.cosine, x.re, sine, x.im), combine(b, turn.cosine, x.im, -sine, x.re)};
@@ -45,7 +45,7 @@ ComplexValue sum(Builder& b, const ComplexValue& x, double factor, const Complex
   return {combine(b, 1, x.re, factor, y.re), combine(b, 1, x.im, factor, y.im)};
 }
 
-/// Bin k in [0, h] of h points, of which `bins` holds the first half.
+/// Returns bin k in [0, h] of a transform of h points. `bins` holds the first half of its bins.
 ComplexValue bin_at(Builder& b, const Bins& bins, std::size_t k, std::size_t h) {
   return k < bins.size() ? bins[k] : conjugate(b, bins[h - k]);
 }

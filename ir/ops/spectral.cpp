@@ -1,6 +1,7 @@
-// The discrete Fourier transform of real rows and its inverse, straight from their sums. Of the n bins of a
-// real row the first n / 2 + 1 tell all; a spectrum [..., 2, n / 2 + 1] holds their real parts, then their
-// imaginary parts, and of pairs [..., n / 2 + 1, 2] both of each bin.
+// The discrete Fourier transform of real rows and its inverse, computed directly
+// from their sums. The first n / 2 + 1 of the n bins of a real row determine all. A
+// spectrum [..., 2, n / 2 + 1] holds their real parts, then their imaginary parts.
+// A spectrum of pairs [..., n / 2 + 1, 2] holds both parts of each bin together.
 #include <cmath>
 #include <numbers>
 #include <utility>
@@ -25,9 +26,9 @@ struct Circle {
   }
 };
 
-/// Where a spectrum has the parts of its bins.
+/// Where a spectrum stores the parts of its bins, as distances in elements.
 struct Places {
-  std::size_t bin, part;  // from one bin, from a real to its imaginary part
+  std::size_t bin, part;  // from one bin to the next; from a real part to its imaginary part
 };
 Places apart(std::size_t bins) {
   return {1, bins};
@@ -49,9 +50,9 @@ void transform(const Tensor& x, const Places& at, Tensor& spectra) {
   }
 }
 
-// divisor x[s] = sum over bins k of w_k (re_k cos(2 pi k s / n) - im_k sin(2 pi k s / n)), where w_k = 2
-// stands for the bin n - k as well; bin 0 and, of an even n, bin n / 2 stand for themselves, and their
-// imaginary parts for nothing.
+// divisor x[s] = sum over bins k of w_k (re_k cos(2 pi k s / n) - im_k sin(2 pi k s / n)).
+// w_k = 2 for a bin that also represents bin n - k. w_k = 1 for bin 0 and, if n is even, for bin n / 2.
+// The imaginary parts of these two are ignored.
 void invert(const Tensor& spectra, const Places& at, double divisor, Tensor& x) {
   const auto n = static_cast<std::size_t>(x.type.shape.back());
   const std::size_t bins = n / 2 + 1;
@@ -137,7 +138,7 @@ void eval_irfft_pairs(EvalContext& context) {
   invert(context.in(0), kPairs, 1, context.out());
 }
 
-// What a radix-2 transform of real rows takes: 2.5 n log2 n.
+// The operations of a radix-2 transform of real rows: 2.5 n log2 n.
 Work work_fourier(const WorkContext& context) {
   const TensorType& rows = context.operands[0].elements() < context.results[0].elements()
                                ? context.operands[0]

@@ -1,4 +1,4 @@
-// State: reading and updating parameters, and whether the program trains.
+// State ops: they read and update parameters, and say whether the program trains.
 #include "ir/error.h"
 #include "ir/ops/checks.h"
 #include "ir/ops/functions.h"

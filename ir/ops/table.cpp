@@ -1,4 +1,4 @@
-// The op table itself: the rows of ops.def, their operand and attribute specs parsed once, at first use.
+// The op table: the rows of ops.def. Their operand and attribute specs are parsed once, at first use.
 #include <cctype>
 #include <charconv>
 

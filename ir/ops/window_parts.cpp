@@ -1,4 +1,4 @@
-// See the header.
+// Implements ir/ops/window_parts.h.
 #include "ir/ops/window_parts.h"
 
 #include <algorithm>
@@ -55,8 +55,9 @@ std::vector<Value> window_slices(Builder& b, Value padded, const WindowAxis& win
   return slices;
 }
 
-// Element q stride + r of the result, 0 <= r < stride, is the sum over t of element q - t of piece r + t stride.
-// So each phase r is a sum of padded pieces, and the phases are put side by side: nothing is spread by zeros.
+// Element q stride + r of the result, 0 <= r < stride, is the sum over t of
+// element q - t of piece r + t stride. So each phase r is a sum of padded
+// pieces, and the phases are interleaved. No piece is spread out with zeros.
 Value add_windows(Builder& b, std::span<const Value> pieces, const WindowAxis& windows) {
   const std::int64_t stride = windows.stride, length = (windows.extent - 1) / stride + 1;
   TensorType type = b.type(pieces.front());

@@ -1,6 +1,6 @@
-// Ops over windows of maps [batch, channels, height, width], as PyTorch has them: max_pool, avg_pool, unfold; and
-// resize, bilinear. Windows start every `strides` elements of maps with `padding` elements around them, the last one
-// within them.
+// Ops over windows of maps [batch, channels, height, width], as in PyTorch: max_pool, avg_pool and unfold.
+// Also resize, which is bilinear. Windows start every `strides` elements of maps that `padding` elements
+// surround. The last window ends within the padded map.
 #include "ir/ops/windows.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace rewire::ir {
 namespace {
 
-constexpr std::int64_t kLargestWindow = 256;  // a side: a decomposition has an op for each row and column
+constexpr std::int64_t kLargestWindow = 256;  // per side: a decomposition has an op per row and column
 constexpr std::int64_t kLargestMatrix = std::int64_t{1} << 22;
 
 void require_window_maps(const InferContext& context) {
@@ -52,8 +52,8 @@ std::array<WindowAxis, 2> checked_axes(const InferContext& context) {
   return window_axes(context.attributes, shape);
 }
 
-/// Calls visit(window, offset of the map, y, x) for each output in row-major order, with the window's first row and
-/// column within the map, which may be negative.
+/// Calls visit(window, offset of the map, y, x) for each output in row-major order. (y, x) is the window's
+/// first row and column within the map; both may be negative.
 template <class Visit>
 void for_each_window(const Shape& shape, const std::array<WindowAxis, 2>& axes, Visit visit) {
   std::size_t window = 0;
@@ -133,7 +133,7 @@ std::vector<TensorType> infer_unfold(const InferContext& context) {
   return {{x.dtype, {x.shape[0], x.shape[1] * rows.kernel * columns.kernel, rows.count * columns.count}}};
 }
 
-// y[b, (c kh + i) kw + j, p] = x[b, c, top of p + i, left of p + j], 0 outside.
+// y[b, (c kh + i) kw + j, p] = x[b, c, top of p + i, left of p + j], or 0 outside the map.
 void eval_unfold(EvalContext& context) {
   const Tensor& x = context.in(0);
   std::vector<double>& y = context.out().data;
@@ -189,7 +189,7 @@ void eval_resize(EvalContext& context) {
   }
 }
 
-// The maximum over columns, then over rows, of maps with -inf around them.
+// The maximum over columns, then over rows, of maps that are padded with -inf.
 std::vector<Value> decompose_max_pool(Builder& b, const Op& op) {
   const auto axes = window_axes(op.attributes, b.shape(op.operands[0]));
   Value y = pad_maps(b, op.operands[0], axes, -std::numeric_limits<double>::infinity());
@@ -201,7 +201,7 @@ std::vector<Value> decompose_max_pool(Builder& b, const Op& op) {
   return {y};
 }
 
-// The sum over columns, then over rows, of maps with 0 around them, over the window's elements.
+// The mean over a window's elements: sums over columns, then over rows, of maps that are padded with 0.
 std::vector<Value> decompose_avg_pool(Builder& b, const Op& op) {
   const DType dtype = b.type(op.operands[0]).dtype;
   const auto axes = window_axes(op.attributes, b.shape(op.operands[0]));
@@ -214,7 +214,7 @@ std::vector<Value> decompose_avg_pool(Builder& b, const Op& op) {
   return {b.cast(b.mul(y, 1.0 / static_cast<double>(axes[0].kernel * axes[1].kernel)), dtype)};
 }
 
-// [B, C, H, W] -> [B, C, kh, Ho, W] -> [B, C, kh, kw, Ho, Wo], the slices of each axis side by side.
+// [B, C, H, W] -> [B, C, kh, Ho, W] -> [B, C, kh, kw, Ho, Wo]: each step stacks the slices of one axis.
 std::vector<Value> decompose_unfold(Builder& b, const Op& op) {
   auto [rows, columns] = window_axes(op.attributes, b.shape(op.operands[0]));
   Value y = pad_maps(b, op.operands[0], {rows, columns}, 0);
@@ -228,7 +228,7 @@ std::vector<Value> decompose_unfold(Builder& b, const Op& op) {
     return b.concat(slices, static_cast<int>(at));
   };
   y = stack(rows, 2);
-  columns.axis = 4;  // behind kh
+  columns.axis = 4;  // after kh
   y = stack(columns, 3);
   return {b.reshape(y, b.shape(op.results[0]))};
 }

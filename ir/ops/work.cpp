@@ -11,7 +11,8 @@ Work each(double flops, const WorkContext& context) {
 
 }  // namespace
 
-// So many as a vectorised kernel takes: a polynomial for exp, a reciprocal and its correction for div.
+// The operations per element in a vectorised kernel: a
+// polynomial for exp, a reciprocal and its correction for div.
 Work each_1(const WorkContext& context) {
   return each(1, context);
 }

@@ -9,8 +9,8 @@
 namespace rewire::ir {
 namespace {
 
-/// Every rule shrinks the function or moves it towards the one form, so the walks end; real programs need
-/// four.
+/// Every rule shrinks the function or moves it towards the
+/// canonical form, so the walks end. Real programs need four.
 constexpr int kMaxWalks = 100;
 
 }  // namespace

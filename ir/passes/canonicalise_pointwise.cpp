@@ -1,5 +1,5 @@
-// canonicalise's rules for pointwise ops. Written as algebra: x, y are values, a, b numbers, p, q truth
-// values.
+// canonicalise's rules for pointwise ops. In their formulas
+// x, y are values, a, b are numbers, and p, q are truth values.
 #include <algorithm>
 #include <cmath>
 
@@ -17,7 +17,8 @@ Value when(bool condition, Value value) {
   return condition ? value : Value{};
 }
 
-/// Whether products of normal numbers that come to `value` lose nothing to overflow or gradual underflow.
+/// Returns whether a product of normal numbers that is
+/// `value` loses nothing to overflow or gradual underflow.
 bool is_normal(DType dtype, double value) {
   const double least = dtype == DType::f64 ? 0x1p-1022 : dtype == DType::f16 ? 0x1p-14 : 0x1p-126;
   const double rounded = round_to(dtype, value);
@@ -29,7 +30,7 @@ bool is_power_of_two(double value) {
   return std::isfinite(value) && std::abs(std::frexp(value, &exponent)) == 0.5;
 }
 
-/// Whether every value of `narrow` is one of `wide`.
+/// Returns whether every value of `narrow` is also a value of `wide`.
 bool holds_all(DType wide, DType narrow) {
   const auto mantissa = [](DType dtype) {
     switch (dtype) {
@@ -54,7 +55,7 @@ bool holds_all(DType wide, DType narrow) {
   };
   if (wide == narrow || narrow == DType::i1) return true;
   if (is_float(wide) && is_float(narrow)) {
-    return wide == DType::f64 || (wide == DType::f32 && narrow != DType::f64);  // bf16 and f16 hold neither
+    return wide == DType::f64 || (wide == DType::f32 && narrow != DType::f64);  // no other pair fits
   }
   if (is_integer(narrow) && wide != DType::i1) return mantissa(wide) >= mantissa(narrow);
   return false;
@@ -92,7 +93,7 @@ Value divide_by_power_of_two(const Match& m) {
   return m.emit(mul, {m[0], m.constant(1.0 / *a)});
 }
 
-/// f(broadcast x, a, broadcast y) = broadcast f(x, a, y), where all broadcasts start from one shape.
+/// f(broadcast x, a, broadcast y) = broadcast f(x, a, y), if all broadcasts start from the same shape.
 Value pointwise_of_broadcasts(const Match& m) {
   std::vector<Value> sources;
   std::optional<Shape> from;
@@ -121,7 +122,7 @@ Value cast_of_cast(const Match& m) {
   return m.build().emit(cast, {x}, {}, TensorType(m.type()));
 }
 
-/// not (x = y) is x ≠ y for any x and y; not (x < y) is x ≥ y for integers alone, since a NaN is neither.
+/// not (x = y) is x ≠ y for any x and y. not (x < y) is x ≥ y for integers only: with a NaN, neither holds.
 Value negated_comparison(const Match& m) {
   const Op* inner = m.as(m[0], compare);
   if (inner == nullptr) return {};
@@ -145,7 +146,8 @@ std::vector<Opcode> pointwise_ops() {
   return codes;
 }
 
-/// What an operand is the negative of: -x of x, broadcast(-x) of broadcast x.
+/// An operand that is a negative: -x, or broadcast(-x). `x`
+/// is empty if it is neither; `grown` marks a broadcast.
 struct Negated {
   Value x;
   bool grown = false;
@@ -159,12 +161,12 @@ Negated negated_operand(const Match& m, std::size_t i) {
   return {source ? m.inside(source, neg) : Value{}, true};
 }
 
-/// That value, of operand i's shape.
+/// Returns the operand without its sign, in operand i's shape.
 Value positive(const Match& m, const Negated& negated, std::size_t i) {
   return negated.grown ? m.build().broadcast(negated.x, m.shape(m[i])) : negated.x;
 }
 
-/// (-x) ∘ y and x ∘ (-y) with one sign in front. A number takes the sign itself (neg_times_constant).
+/// (-x) ∘ y and x ∘ (-y) become -(x ∘ y). A constant takes the sign itself (neg_times_constant).
 Value sign_of_product(const Match& m) {
   if (!is_float(m.type().dtype)) return {};
   for (std::size_t i = 0; i < 2; ++i) {
@@ -228,7 +230,7 @@ std::vector<Rule> pointwise_rules() {
          const Negated x = negated_operand(m, 0), y = negated_operand(m, 1);
          return x && y ? m.emit(m.op.code, {positive(m, x, 0), positive(m, y, 1)}) : Value{};
        }},
-      // (-x) · y = -(x · y),  (-x) / y = x / (-y) = -(x / y), floats: signs go to the sum that takes them
+      // (-x) · y = -(x · y),  (-x) / y = x / (-y) = -(x / y), floats: a sum then absorbs the sign
       {"sign_of_product", {mul, div}, sign_of_product},
       // (-x) · a = x · (-a)
       {"neg_times_constant",

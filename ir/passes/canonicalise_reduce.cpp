@@ -1,5 +1,5 @@
-// canonicalise's rules for reductions and contractions. Sums have no order of their own, so merging two of
-// them changes no meaning, only roundings.
+// canonicalise's rules for reductions and contractions. A sum has no fixed order, so merging two sums
+// changes only roundings, not the meaning.
 #include <algorithm>
 
 #include "ir/opcodes.h"
@@ -22,7 +22,7 @@ Value reduce(const Match& m, Value x, Ints axes) {
   return m.build().emit(m.op.code, {x}, {{"axes", std::move(axes)}});
 }
 
-/// Only extents above 1 are reduced, over axes counted from the front, in ascending order.
+/// Reduces only axes with extents above 1, counted from the front, in ascending order.
 Value plain_axes(const Match& m) {
   Ints axes = axes_of(m.op, m.type().rank());
   std::erase_if(axes, [&](std::int64_t axis) { return m.shape(m[0])[static_cast<std::size_t>(axis)] == 1; });
@@ -41,7 +41,7 @@ Value reduce_of_reduce(const Match& m) {
   return reduce(m, x, std::move(axes));
 }
 
-/// The sum over grown axes counts; the maximum over them is the element itself.
+/// The sum over axes that the broadcast grew is a multiple; the maximum over them is the element itself.
 Value reduce_of_broadcast(const Match& m) {
   const Value x = m.inside(m[0], broadcast);
   if (!x) return {};
@@ -94,7 +94,7 @@ bool swaps_matrix(const Op* op, int rank) {
   return true;
 }
 
-/// A transposed operand of matmul is one of its attributes.
+/// A transpose of matmul's operand becomes the attribute transpose_a or transpose_b.
 Value matmul_of_transpose(const Match& m) {
   std::vector<Value> operands = m.op.operands;
   Attributes attributes = m.op.attributes;
@@ -114,7 +114,7 @@ std::vector<Rule> reduce_rules() {
   return {
       // sum over [-1, 0] = sum over [0, 1];  over an axis of extent 1: x
       {"reduce_axes", {sum, max}, plain_axes},
-      // sum(sum(x, A), B) = sum(x, A ∪ B), max likewise
+      // sum(sum(x, A), B) = sum(x, A ∪ B), and the same for max
       {"reduce_of_reduce", {sum, max}, reduce_of_reduce},
       // sum(broadcast x) = n · sum(x) over the axes that did not grow, max(broadcast x) = max(x) over them
       {"reduce_of_broadcast", {sum, max}, reduce_of_broadcast},

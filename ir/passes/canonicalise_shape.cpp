@@ -1,4 +1,4 @@
-// canonicalise's rules for shape ops: they move elements and change none, so every rule is exact.
+// canonicalise's rules for shape ops. These ops move elements and change none, so every rule is exact.
 #include <algorithm>
 
 #include "ir/opcodes.h"
@@ -14,7 +14,7 @@ std::size_t index(std::int64_t i) {
   return static_cast<std::size_t>(i);
 }
 
-/// The permutation with axes counted from the front.
+/// Returns the op's permutation, with axes counted from the front.
 Ints permutation_of(const Op& op, int rank) {
   Ints permutation = op.attributes.get_ints("permutation");
   for (std::int64_t& axis : permutation) axis = normal_axis(axis, rank);
@@ -50,7 +50,7 @@ Value same_shape(const Match& m) {
   return m.shape() == m.shape(m[0]) ? m[0] : Value{};
 }
 
-/// For reshape of reshape, broadcast of broadcast: the outer op on the inner one's operand.
+/// For reshape of reshape and broadcast of broadcast: applies the outer op to the inner op's operand.
 Value skip_inner(const Match& m) {
   const Value x = m.inside(m[0], m.op.code);
   return x ? m.build().emit(m.op.code, {x}, {}, TensorType(m.type())) : Value{};
@@ -67,7 +67,7 @@ Value transpose_of_transpose(const Match& m) {
   return m.build().transpose(x, std::move(both));
 }
 
-/// No axis with more than one element passes another.
+/// A transpose is a reshape if the axes with more than one element keep their order.
 Value transpose_is_reshape(const Match& m) {
   std::int64_t last = -1;
   for (std::int64_t axis : permutation_of(m.op, m.type().rank())) {
@@ -78,7 +78,7 @@ Value transpose_is_reshape(const Match& m) {
   return m.build().reshape(m[0], Shape(m.shape()));
 }
 
-/// Axes that no broadcast grew, and those it grew, stay what they are under the new order.
+/// The transpose only reorders the axes: those that the broadcast grew and those that it did not.
 Value transpose_of_broadcast(const Match& m) {
   const Value x = m.inside(m[0], broadcast);
   if (!x) return {};
@@ -102,7 +102,7 @@ Value slice_of_slice(const Match& m) {
   return emit_slice(m, x, std::move(both));
 }
 
-/// A slice that lies within one part of a concatenation.
+/// A slice within one part of a concatenation is a slice of that part.
 Value slice_of_concat(const Match& m) {
   const Op* inner = m.as(m[0], concat);
   if (inner == nullptr) return {};
@@ -121,7 +121,7 @@ Value slice_of_concat(const Match& m) {
   return {};
 }
 
-/// A slice that keeps, along every padded axis, only what was there before.
+/// A slice of a pad that keeps, along every padded axis, only elements of x is a slice of x.
 Value slice_of_pad(const Match& m) {
   const Op* inner = m.as(m[0], pad);
   if (inner == nullptr) return {};
@@ -136,7 +136,7 @@ Value slice_of_pad(const Match& m) {
   return emit_slice(m, x, std::move(range));
 }
 
-/// Slices along grown axes only make the broadcast smaller.
+/// A slice along axes that the broadcast grew is a smaller broadcast.
 Value slice_of_broadcast(const Match& m) {
   const Value x = m.inside(m[0], broadcast);
   if (!x) return {};
@@ -178,7 +178,7 @@ Value concat_of_concat(const Match& m) {
   return m.build().concat(parts, static_cast<int>(axis));
 }
 
-/// Whether `op` is a dense slice of `x` that is whole but along `axis`.
+/// Returns whether `op` is a slice of `x` with stride 1 that takes all of every axis but `axis`.
 bool is_part(const Match& m, const Op& op, Value x, std::size_t axis) {
   const SliceRange range = range_of(op);
   for (std::size_t i = 0; i < range.starts.size(); ++i) {
@@ -188,7 +188,8 @@ bool is_part(const Match& m, const Op& op, Value x, std::size_t axis) {
   return true;
 }
 
-/// Two neighbours that continue each other in one tensor become one slice of it; concat_one does the rest.
+/// Merges two neighbours that are adjacent slices of one
+/// tensor into one slice of it. concat_one does the rest.
 Value concat_of_slices(const Match& m) {
   const std::size_t axis = index(normal_axis(m.op.attributes.get_int("axis"), m.type().rank()));
   for (std::size_t i = 0; i + 1 < m.op.operands.size(); ++i) {
@@ -209,7 +210,8 @@ Value concat_of_slices(const Match& m) {
   return {};
 }
 
-/// The same value again and again moves no data: the gradient of a sum of equal parts.
+/// A concatenation of copies of one value becomes a broadcast, which moves no data. The gradient of a sum of
+/// equal parts has such a concatenation.
 Value concat_of_same(const Match& m) {
   const std::vector<Value>& parts = m.op.operands;
   if (parts.size() < 2 ||
@@ -226,7 +228,7 @@ Value concat_of_same(const Match& m) {
   return m.build().reshape(m.build().broadcast(x, grown), whole);
 }
 
-/// What an operand of an add is padded to along one axis, with zeros.
+/// An operand of an add that is x padded with zeros.
 struct ZeroPadded {
   Value x;
   Ints low, high;
@@ -238,7 +240,8 @@ std::optional<ZeroPadded> zero_padded(const Match& m, Value value) {
   return ZeroPadded{op->operands[0], op->attributes.get_ints("low"), op->attributes.get_ints("high")};
 }
 
-/// Along the one axis where they differ, the first ends where the second begins: the gradient of splitting.
+/// The paddings differ along one axis only, and there the first part ends where the second begins. The
+/// gradient of splitting a tensor has such a sum.
 Value sum_of_pads(const Match& m) {
   std::optional<ZeroPadded> a = zero_padded(m, m[0]), b = zero_padded(m, m[1]);
   if (!a || !b) return {};
@@ -257,7 +260,7 @@ Value sum_of_pads(const Match& m) {
   return m.build().emit(pad, {joined}, {{"low", a->low}, {"high", a->high}});
 }
 
-/// A shape op on one number everywhere gives that number everywhere.
+/// A shape op on operands that are one number everywhere gives that number everywhere.
 Value shape_of_splat(const Match& m) {
   const std::optional<double> a = m.splat(m[0]);
   if (!a) return {};

@@ -14,7 +14,7 @@ namespace rewire::ir {
 namespace {
 
 constexpr int kMapRank = 4;
-// Where each axis of the new order comes from, and where each of the old order goes.
+// Axis i of the new order is axis kFrom[i] of the old one. Axis i of the old order becomes axis kTo[i].
 constexpr std::array<std::int64_t, kMapRank> kFrom = {0, 2, 3, 1}, kTo = {0, 3, 1, 2};
 
 template <class List>
@@ -64,7 +64,7 @@ class Layout {
     }
   }
 
-  /// The attributes that speak of axes, on moved ones.
+  /// Returns the op's attributes, with those that refer to axes changed to the new order.
   static Attributes moved_attributes(const Op& op) {
     Attributes attributes = op.attributes;
     const auto move_list = [&](const char* name) {
@@ -120,7 +120,7 @@ class Layout {
     return weight_grad ? result : first(result);
   }
 
-  /// The map in the new order.
+  /// Returns the map in the new order.
   Value last(Value map) {
     const auto found = last_.find(map.id);
     if (found != last_.end()) return found->second;
@@ -129,7 +129,7 @@ class Layout {
     return result;
   }
 
-  /// A map of the new order in the old one.
+  /// Returns a map of the new order in the old order.
   Value first(Value map) {
     const Value result = rewriter_.builder().transpose(map, Ints(kTo.begin(), kTo.end()));
     last_.emplace(result.id, map);
@@ -138,7 +138,7 @@ class Layout {
 
   BodyRewriter rewriter_;
   Function& function_;
-  std::unordered_map<std::int32_t, Value> last_;  // by a map of the old order
+  std::unordered_map<std::int32_t, Value> last_;  // by Value::id of a map in the old order
 };
 
 }  // namespace

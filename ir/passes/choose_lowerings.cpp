@@ -19,7 +19,7 @@ bool is_circulant(const Op& op) {
   return op.code == Opcode::circulant_matmul || op.code == Opcode::circulant_matmul_grad;
 }
 
-/// What all the products of one shape in a function have in common.
+/// The properties that all products of one shape in a function share.
 struct Product {
   CirculantSizes sizes;
   std::int64_t rows = 1;
@@ -49,8 +49,8 @@ bool is_backward(const Op& op) {
   return op.code == Opcode::circulant_matmul_grad || op.attributes.get_bool("transpose");
 }
 
-/// x and the cotangent are written by a kernel that also hands them on, and y is read by one: as in a
-/// network, where a lowering's transforms join their neighbours' kernels.
+/// Kernels write x and the cotangent and also pass them on, and another kernel reads y. So the trial is like
+/// a network, where a lowering's transforms fuse with the neighbouring kernels.
 Module circulant_trial(const Product& product, bool training, const std::string& lowering) {
   const auto& [p, q, n] = product.sizes;
   Module module;
@@ -83,7 +83,7 @@ Module circulant_trial(const Product& product, bool training, const std::string&
 void choose_lowerings(Module& module, PassContext& context) {
   if (context.chooser == nullptr) return;
   for (Function& function : module.functions) {
-    std::map<std::string, bool> trains;  // by the key of the forward product
+    std::map<std::string, bool> trains;  // by the key of the forward product: whether it has a backward pass
     const auto visit = [&](auto action) {
       for (Op& op : function.body) {
         if (!is_circulant(op) || op.attributes.get_string("lowering") != "auto") continue;

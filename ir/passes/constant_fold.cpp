@@ -20,7 +20,7 @@ bool same_bits(double a, double b) {
   return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
 }
 
-/// Folds the ops of one function; holds what their constant operands are.
+/// Folds the ops of one function, and reads the contents of their constant operands.
 class Folder {
  public:
   explicit Folder(BodyRewriter& rewriter) : rewriter_(rewriter) {}

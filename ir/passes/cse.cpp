@@ -27,13 +27,14 @@ bool is_commutative(Opcode code) {
   }
 }
 
-/// Byte strings that are equal for ops that compute the same, and for no others: every part is written with
-/// its length. Attributes are complete and sorted (V4), so the op says which value is whose.
+/// Writes byte strings that are equal for ops that compute the same, and for no others. Every part is
+/// written with its length. Attributes are complete and sorted (V4), so the opcode determines which value
+/// belongs to which attribute.
 class KeyWriter {
  public:
   explicit KeyWriter(const Function& function) : function_(function) {}
 
-  /// Valid until the next call.
+  /// Returns the op's key, which is valid until the next call.
   const std::string& key(const Op& op) {
     bytes_.clear();
     append(static_cast<std::uint64_t>(op.code));

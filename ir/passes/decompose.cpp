@@ -7,7 +7,7 @@
 namespace rewire::ir {
 namespace {
 
-/// A decomposition may use other composites, but not for ever.
+/// A decomposition may contain other composites, up to this depth.
 constexpr int kMaxDepth = 8;
 
 }  // namespace

@@ -14,7 +14,7 @@ bool stands_alone(std::int64_t bin, std::int64_t n) {
   return bin == 0 || 2 * bin == n;
 }
 
-/// The matrix F of n points, or G.
+/// Returns the matrix F of n points, or G if `inverse` (fourier.h).
 Value matrix(Builder& b, std::int64_t n, bool inverse, DType dtype) {
   const std::int64_t bins = n / 2 + 1;
   const Shape shape = inverse ? Shape{2 * bins, n} : Shape{n, 2 * bins};
@@ -34,13 +34,13 @@ Value matrix(Builder& b, std::int64_t n, bool inverse, DType dtype) {
   return b.emit(Opcode::constant, {}, {{"values", values}}, TensorType{dtype, shape});
 }
 
-/// x [..., inner] times a matrix, as [..., outer].
+/// Returns x [..., inner] times the matrix `factor`, as [..., outer].
 Value product(Builder& b, Value x, std::int64_t inner, Value factor, Shape result) {
   const Value rows = b.reshape(x, {b.type(x).elements() / inner, inner});
   return b.reshape(b.matmul(rows, factor), result);
 }
 
-/// m, [2, bins].
+/// Returns m [2, bins].
 Value inverse_weights(Builder& b, std::int64_t n, DType dtype) {
   const std::int64_t bins = n / 2 + 1;
   Doubles values(static_cast<std::size_t>(2 * bins), 1.0 / static_cast<double>(n));
@@ -50,7 +50,7 @@ Value inverse_weights(Builder& b, std::int64_t n, DType dtype) {
   return b.emit(Opcode::constant, {}, {{"values", values}}, TensorType{dtype, {2, bins}});
 }
 
-/// With its last two axes swapped.
+/// Returns x with its last two axes swapped.
 Value swapped(Builder& b, Value x) {
   Ints permutation(b.shape(x).size());
   std::iota(permutation.begin(), permutation.end(), 0);

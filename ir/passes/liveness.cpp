@@ -7,7 +7,8 @@
 namespace rewire::ir {
 namespace {
 
-/// Made in place wherever it is used, or kept by the caller.
+/// Returns whether the result needs no memory: it is a view,
+/// is made in place at each use, or the caller keeps it.
 bool weighs_nothing(Opcode code) {
   switch (code) {
     case Opcode::param:

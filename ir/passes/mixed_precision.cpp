@@ -1,5 +1,5 @@
-// One walk over the body. A value that has become bf16 carries on as bf16 through shape ops; whoever else
-// reads it asks for its f32 copy.
+// Walks once over the body. A value that has become bf16 stays
+// bf16 through shape ops. All other ops read its f32 copy.
 #include "ir/passes/mixed_precision.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ class Narrowing {
  private:
   using Replacement = std::optional<std::vector<Value>>;
 
-  /// What joins read and write as the stream.
+  /// Collects the values that joins read and write as the stream.
   void note_stream() {
     for (const Op& op : function_.body) {
       if (op.code != Opcode::residual) continue;
@@ -44,8 +44,9 @@ class Narrowing {
     }
   }
 
-  /// What the results depend on that are computed in every pass. What a weight is behind a step is computed
-  /// from the optimizer's value, and as precisely.
+  /// Marks what the results that are computed in every pass depend on. A
+  /// result under kAfterStepPrefix is a weight's value after an optimizer
+  /// step. It is computed from the optimizer's value, in the same precision.
   void note_network() {
     network_.resize(function_.types.size());
     const auto mark = [&](Value value) { network_[static_cast<std::size_t>(value.id)] = true; };
@@ -76,7 +77,7 @@ class Narrowing {
     return results;
   }
 
-  /// Whether the op is a product in f32, so far.
+  /// Returns whether the op is a product whose operands are f32, or were f32 before this pass.
   bool is_contraction(const Op& op) const {
     return (op.code == Opcode::matmul || op.code == Opcode::circulant_matmul ||
             op.code == Opcode::attention) &&
@@ -88,7 +89,7 @@ class Narrowing {
     std::vector<Value> operands;
     for (Value operand : op.operands) operands.push_back(narrow(operand));
     const std::vector<Value> results = emit(op, operands);
-    narrow_.insert(results[0].id);  // attention's log-sum-exp is f32
+    narrow_.insert(results[0].id);  // only results[0]: attention's log-sum-exp is f32
     return results;
   }
 
@@ -105,7 +106,7 @@ class Narrowing {
     return result;
   }
 
-  /// A product that has become bf16, and a bias for each of its rows.
+  /// Returns whether the op adds a bias to each row of a product that has become bf16.
   bool is_biased_product(const Op& op) const {
     if (op.code != Opcode::add) return false;
     const auto defined_by = [&](Value value, Opcode code) {
@@ -152,8 +153,8 @@ class Narrowing {
   std::unordered_set<std::int32_t> stream_;              // ids of the old body
   std::vector<bool> network_;                            // by ids of the old body
   std::unordered_set<std::int32_t> narrow_;              // values that this pass made bf16
-  std::unordered_map<std::int32_t, Value> narrow_copy_;  // of an f32 value
-  std::unordered_map<std::int32_t, Value> wide_;         // of a narrow value
+  std::unordered_map<std::int32_t, Value> narrow_copy_;  // the bf16 copy of an f32 value
+  std::unordered_map<std::int32_t, Value> wide_;         // the f32 copy of a narrow value
 };
 
 }  // namespace

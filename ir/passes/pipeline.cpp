@@ -1,5 +1,5 @@
-// The pipeline: every pass that runs between a finished program (forward, gradients, optimizer) and codegen,
-// in order. Read it from top to bottom.
+// The pipeline: all passes that run between a finished program (forward, gradients, optimizer) and codegen,
+// in order from top to bottom.
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -28,38 +28,38 @@ namespace {
 struct Stage {
   std::string_view name;
   PassFunction run;
-  std::string_view needed = "";  // why it cannot be left out
+  std::string_view needed = "";  // why it must not be left out
 };
 
 constexpr Stage kStages[] = {
-    // Each program trains or does not: is_training becomes true or false.
+    // A program either trains or does not: is_training becomes the constant true or false.
     {"specialise_training", specialise_training, "nothing else computes is_training"},
-    // Where an op has several lowerings, the fastest is asked for.
+    // Chooses the fastest lowering of each op that has several.
     {"choose_lowerings", choose_lowerings},
-    // Composites and residual joins become small ops, so that all that follows sees through them.
+    // Composites and residual joins become small ops, which all later passes can optimise.
     {"decompose", decompose, "nothing else computes composites and residual joins"},
-    // Convolutions, and all between them, have their channels last.
+    // Convolutions, and all ops between them, get the channels-last layout.
     {"channels_last", channels_last},
-    // Those of one pixel are products then.
+    // Convolutions with 1 x 1 kernels become matrix products.
     {"pointwise_convolution", pointwise_convolution},
-    // Where a backend asks for it, Fourier transforms too.
+    // Fourier transforms become products, or transforms of pairs, if a backend asks for that.
     {"lower_fourier", lower_fourier},
-    // What training does not need (dropout's draws) and what the gradients left unused goes, before work is
-    // spent on it.
+    // Removes what specialise_training made unused (dropout's draws) and what the gradients left unused,
+    // before other passes spend work on it.
     {"dce", dce},
-    // Algebra to one form; constants then fold, and what they became is simplified again.
+    // Algebra brings ops to one form. Then constants fold, and the results are simplified again.
     {"canonicalise", canonicalise},
     {"constant_fold", constant_fold},
     {"canonicalise", canonicalise},
     // Forward and backward share what both compute: a row's mean, rstd, exponentials.
     {"cse", cse},
-    // Equal operands are one value now, which more rules match.
+    // Equal operands are one value now, so more rules match.
     {"canonicalise", canonicalise},
     {"dce", dce},
-    // What backward can have again for less than it costs to hold is cloned there; late, or cse would undo
-    // it.
+    // Clones into backward what costs less to compute again
+    // than to hold. It runs late, because cse would undo it.
     {"recompute", recompute},
-    // What only its parts are read of is computed in parts, in the kernels that read them.
+    // Computes a value in parts, in the kernels that read the parts, if only its parts are read.
     {"split_pointwise", split_pointwise},
 };
 

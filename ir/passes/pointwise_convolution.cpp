@@ -12,7 +12,7 @@ bool is_pointwise(const ConvShape& shape) {
   return shape.kernel == kOne && shape.padding == kNone && shape.groups == 1;
 }
 
-/// The pixels of maps [batch, height, width, channels] that a stride meets.
+/// Returns the pixels of maps [batch, height, width, channels] that the stride reads.
 Value met(Builder& b, Value maps, const ConvShape& shape) {
   constexpr ConvShape::Plane kOne{1, 1};
   if (shape.stride == kOne) return maps;
@@ -22,7 +22,7 @@ Value met(Builder& b, Value maps, const ConvShape& shape) {
                  {"strides", Ints{1, shape.stride.height, shape.stride.width, 1}}});
 }
 
-/// The other way: zeros at the pixels that the stride leaves out.
+/// The adjoint of met(): puts zeros at the pixels that the stride skips.
 Value spread(Builder& b, Value maps, const ConvShape& shape) {
   constexpr ConvShape::Plane kOne{1, 1};
   if (shape.stride == kOne) return maps;
@@ -31,11 +31,11 @@ Value spread(Builder& b, Value maps, const ConvShape& shape) {
   x = b.emit(Opcode::pad, {x},
              {{"low", Ints(6, 0)}, {"high", Ints{0, 0, stride.height - 1, 0, stride.width - 1, 0}}});
   x = b.reshape(x, {shape.batch, out.height * stride.height, out.width * stride.width, shape.inputs});
-  // The stride reaches to the last pixel or beyond.
+  // The spread maps have at least the input's extents, so the slices cut off the excess.
   return b.slice(b.slice(x, 1, 0, in.height), 2, 0, in.width);
 }
 
-/// [rows, columns].
+/// Returns x as [rows, columns].
 Value matrix(Builder& b, Value x, std::int64_t columns) {
   return b.reshape(x, {b.type(x).elements() / columns, columns});
 }

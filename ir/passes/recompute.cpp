@@ -18,7 +18,7 @@
 namespace rewire::ir {
 namespace {
 
-/// Chains are cut where they outgrow this: what lies behind is a leaf.
+/// The limits of a cone. If an op's cone would exceed them, the op's result becomes a leaf.
 constexpr std::size_t kMaxChain = 64, kMaxLeaves = 8;
 
 constexpr std::string_view kMode = "recompute", kNone = "none", kBlocks = "block";
@@ -29,13 +29,13 @@ bool is_cheap(const Op& op) {
          op.code == Opcode::transpose;
 }
 
-/// Whether a kernel that computes `op` can compute its operands on the way.
+/// Returns whether the kernel that computes `op` can also compute its operands, without writing them.
 bool reads_on_the_way(const Op& op) {
   const OpClass op_class = op_info(op.code).op_class;
   return op_class == OpClass::pointwise || op_class == OpClass::reduce || is_view(op.code);
 }
 
-/// How a value can be had: the ops to run, and the values with memory that they start from. Both sorted.
+/// How to compute a value again: the ops to run, and the leaves in memory to start from. Both are sorted.
 struct Cone {
   std::vector<std::int32_t> ops;  // body indices
   std::vector<Value> leaves;
@@ -48,7 +48,7 @@ void merge_into(std::vector<T>& target, const std::vector<T>& more) {
   target = std::move(merged);
 }
 
-/// Decides for one function and one peak, and rewrites.
+/// Decides what to compute again for one function and one peak, and rewrites the function.
 class Recomputation {
  public:
   Recomputation(Function& function, const Liveness& liveness, std::int32_t peak, const RecomputeCost& cost)
@@ -65,7 +65,7 @@ class Recomputation {
         again_(function.types.size(), false),
         needed_in_memory_(function.types.size(), false) {}
 
-  /// Whether anything is computed again.
+  /// Returns whether anything is computed again.
   bool run() {
     find_levels();
     find_compared();
@@ -80,13 +80,13 @@ class Recomputation {
   static std::size_t index(Value value) { return static_cast<std::size_t>(value.id); }
   const Op& op_at(std::int32_t i) const { return function_.body[static_cast<std::size_t>(i)]; }
 
-  /// Read behind the peak, directly or through a view.
+  /// Returns whether an op after the peak reads the value, directly or through a view.
   bool crosses(Value value) const {
     return liveness_.definition(value) <= peak_ && liveness_.last_use(value) > peak_;
   }
 
-  // A level is what one kernel can hold, roughly: everything between two contractions. What is read from a
-  // later level than its own stands in memory whatever this pass decides.
+  // A level is roughly what one kernel can hold: everything between two contractions. A value that is read
+  // at a later level than its own is in memory, whatever this pass decides.
   void find_levels() {
     std::vector<std::int32_t> readers(function_.types.size(), 0);
     for (const Op& op : function_.body) {
@@ -111,7 +111,7 @@ class Recomputation {
       }
       find_epilogue(static_cast<std::int32_t>(i), readers);
     }
-    // What is computed again from a value is computed where that is read.
+    // An op that is computed again runs where its result is read, so its operands are read there too.
     for (std::int32_t i = peak_; i >= 0; --i) {
       const Op& op = op_at(i);
       if (!is_cheap(op)) continue;
@@ -123,10 +123,10 @@ class Recomputation {
     }
   }
 
-  // What a product's call computes on its way out is written in the product's stead, and never again without
-  // it:
+  // A product's call may also compute an epilogue, and then it writes the epilogue instead of the product.
+  // The epilogue is never computed again without the product:
   //   matmul + bias      f32(matmul) + bias      bf16(either sum)
-  // each read by the next alone.
+  // Each of these values is read only by the next one.
   void find_epilogue(std::int32_t i, const std::vector<std::int32_t>& readers) {
     const Op& op = op_at(i);
     const auto defined = [&](Value value, Opcode code) {
@@ -154,15 +154,16 @@ class Recomputation {
     }
   }
 
-  /// A weight in another dtype: made once, for all who read it.
+  /// Returns whether the op casts a weight to another dtype. Such a copy is made once, for all its readers.
   bool is_weight_copy(const Op& op) const {
     if (op.code != Opcode::cast) return false;
     const std::int32_t at = liveness_.definition(liveness_.storage(op.operands[0]));
     return at >= 0 && op_at(at).code == Opcode::param && function_.type(op.results[0]).rank() > 0;
   }
 
-  /// Of x == max(x), in the gradient of a max: computed again, x is rounded otherwise (a product and a sum
-  /// may become one operation, or not), and equals the maximum nowhere.
+  /// Finds each x of x == max(x), which the gradient of a max has. If x were
+  /// computed again, it might be rounded differently (a product and a sum may
+  /// become one operation, or not). Then it would equal the maximum nowhere.
   void find_compared() {
     for (const Op& op : function_.body) {
       if (op.code != Opcode::compare) continue;
@@ -185,8 +186,8 @@ class Recomputation {
       if (reads_on_the_way(op)) continue;
       for (Value operand : op.operands) needed_in_memory_[index(liveness_.storage(operand))] = true;
     }
-    // A view behind the peak that a contraction reads has its storage marked by the loop above; a result
-    // stays in any case.
+    // If a contraction reads a view after the peak, the loop above marks the view's storage. A result of the
+    // function stays in memory in any case.
   }
 
   void decide(std::int32_t i) {
@@ -194,7 +195,7 @@ class Recomputation {
     for (Value result : op.results) {
       const Value storage = liveness_.storage(result);
       const bool free = liveness_.bytes(storage) == 0;
-      if (free) continue;  // empty cones: it is there whenever it is wanted
+      if (free) continue;  // its cones stay empty: it is always available
       const Cone itself{{}, {storage}};
       const bool cheap =
           is_cheap(op) && !is_weight_copy(op) && !epilogues_.contains(i) && !compared_.contains(storage);
@@ -218,7 +219,7 @@ class Recomputation {
     }
   }
 
-  /// The cone through `op`, if it does not grow too large.
+  /// Returns the cone of the result of `op`, or nothing if the cone grows too large.
   static std::optional<Cone> extend(const std::vector<Cone>& cones, const Op& op, std::int32_t i) {
     Cone cone;
     for (Value operand : op.operands) {
@@ -230,7 +231,7 @@ class Recomputation {
     return cone;
   }
 
-  /// Bytes of traffic that are won; nullopt: it is not worth it.
+  /// Returns the bytes of traffic that recomputing the value saves, or nullopt if it is not worth it.
   std::optional<std::int64_t> won(Value value, const Cone& cone) const {
     if (cone.ops.empty()) return std::nullopt;
     if (liveness_.last_use(value) == static_cast<std::int32_t>(function_.body.size())) return std::nullopt;
@@ -268,7 +269,7 @@ class Recomputation {
     }
   }
 
-  /// The value itself where it is held or made behind the peak, else its clone.
+  /// Returns the value itself if it is held or is made after the peak, else its clone.
   Value available(const std::vector<Op>& old_body, Value value) {
     if (liveness_.definition(value) > peak_ || !again_[index(liveness_.storage(value))]) return value;
     if (cones_[index(value)].ops.empty()) return value;  // a view that was cut from its storage's chain
@@ -276,7 +277,7 @@ class Recomputation {
     return clones_[index(value)];
   }
 
-  /// Clones of the ops of the value's cone, and of the views from its storage to it.
+  /// Clones the ops of the value's cone, and the views from its storage to it.
   void clone(const std::vector<Op>& old_body, Value value) {
     std::vector<std::int32_t> chain = cones_[index(value)].ops;
     for (std::int32_t i : chain) {
@@ -297,16 +298,16 @@ class Recomputation {
   const Liveness& liveness_;
   std::int32_t peak_;
   const RecomputeCost cost_;
-  std::vector<Cone> cones_;                             // by Value::id, as all that follows
+  std::vector<Cone> cones_;                             // by Value::id, like all that follow
   std::vector<Cone> near_cones_;                        // the same, cut at what is written in any case
-  std::vector<std::int32_t> levels_;                    // contractions on the longest way to it
-  std::set<Value> compared_;                            // with their own maximum
-  std::set<std::int32_t> epilogues_;                    // body indices of biases and casts behind products
-  std::vector<bool> written_;                           // before the peak, whoever reads it behind
-  std::vector<std::set<std::int32_t>> reading_levels_;  // behind the peak
+  std::vector<std::int32_t> levels_;                    // contractions on the longest path to the value
+  std::set<Value> compared_;                            // values that are compared with their own maximum
+  std::set<std::int32_t> epilogues_;                    // body indices of biases and casts after products
+  std::vector<bool> written_;                           // written before the peak, whatever reads it later
+  std::vector<std::set<std::int32_t>> reading_levels_;  // levels after the peak that read it
   std::vector<bool> held_;                              // has memory across the peak, as decided so far
-  std::vector<bool> again_;                             // computed again behind the peak
-  std::vector<bool> needed_in_memory_;                  // by a user behind the peak
+  std::vector<bool> again_;                             // computed again after the peak
+  std::vector<bool> needed_in_memory_;                  // a user after the peak reads it from memory
   std::vector<Value> clones_;
 };
 

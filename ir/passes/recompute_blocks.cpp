@@ -52,7 +52,8 @@ class BlockRecomputation {
  private:
   static std::size_t index(Value value) { return static_cast<std::size_t>(value.id); }
 
-  /// Weights and constants are of none, and so is what would not be the same a second time.
+  /// Returns the op's block. Weights and constants have
+  /// none, and neither has what would differ a second time.
   std::int32_t block_of(const Op& op, const std::vector<std::string>& places) const {
     if (op.operands.empty() || op.results.empty() || is_weight_copy(op)) return kNoBlock;
     const auto place = std::ranges::find_if(
@@ -87,7 +88,7 @@ class BlockRecomputation {
     }
   }
 
-  /// The value itself where it is held or made behind forward, else its clone, which is made now.
+  /// Returns the value itself if it is held or made after forward. Otherwise clones its op now.
   Value available(const std::vector<Op>& old, Value value) {
     const std::int32_t at = liveness_.definition(value);
     if (at < 0 || static_cast<std::size_t>(at) >= forward_ || held_.contains(value) ||
@@ -110,7 +111,7 @@ class BlockRecomputation {
   Function& function_;
   const Liveness liveness_;
   std::size_t forward_ = 0;           // ops before the first gradient
-  std::vector<std::int32_t> blocks_;  // of each of them: an index of the places, or kNoBlock
+  std::vector<std::int32_t> blocks_;  // of each of these ops: an index of the places, or kNoBlock
   std::set<Value> held_;
   std::vector<Value> clones_;  // by Value::id
 };

@@ -7,7 +7,7 @@
 namespace rewire::ir {
 namespace {
 
-/// The values that replaced others, by Value::id.
+/// The replacements of values, by Value::id.
 class Renaming {
  public:
   void set(Value from, Value to) {
@@ -15,7 +15,7 @@ class Renaming {
     if (index >= targets_.size()) targets_.resize(index + 1);
     targets_[index] = to;
   }
-  /// A replacement is final when it is made, so one look is enough.
+  /// A replacement is final when it is made, so one lookup is enough.
   Value operator()(Value value) const {
     const auto index = static_cast<std::size_t>(value.id);
     return index < targets_.size() && targets_[index] ? targets_[index] : value;

@@ -16,7 +16,7 @@ bool is_pointwise(const Op& op) {
   return op_info(op.code).op_class == OpClass::pointwise && op.code != Opcode::constant;
 }
 
-/// Some of one axis of `whole`, and all of the others.
+/// A part of one axis of `whole`, and all of the other axes.
 struct Part {
   std::size_t axis = 0;
   std::int64_t start = 0, limit = 0;
@@ -37,12 +37,12 @@ std::optional<Part> part_of(const Op& op, const Shape& whole) {
   return part;
 }
 
-/// A chain of pointwise ops whose last value is read in parts alone.
+/// A chain of pointwise ops whose last value is only read in parts.
 struct Chain {
   Value last;
-  Shape whole;                                                   // its own, or what a reshape makes of it
+  Shape whole;                                                   // the shape of `last`, after any reshape
   std::set<int> ops;                                             // body indices
-  std::set<int> slices;                                          // its readers
+  std::set<int> slices;                                          // the slices that read it
   std::map<std::pair<std::int32_t, std::int64_t>, Value> parts;  // by value and start
 };
 
@@ -80,7 +80,8 @@ class Splitter {
     return index < 0 ? nullptr : &body_[static_cast<std::size_t>(index)];
   }
 
-  /// A chain whose end is cut, after the reshape at `index` or where it stands, if there is one.
+  /// Adds the chain that ends at the op `index`, or at the
+  /// operand of the reshape `index`, if only slices read it.
   void find_chain(int index) {
     const Op& op = body_[static_cast<std::size_t>(index)];
     const bool reshapes = op.code == Opcode::reshape;
@@ -104,7 +105,8 @@ class Splitter {
     chains_.push_back(std::move(chain));
   }
 
-  /// Takes in what only the chain, or its end, reads: later ops first, so that all readers are decided.
+  /// Adds the ops that only the chain, or the readers of its end, read. Later ops are decided first, so that
+  /// all readers of an op are decided before it.
   void grow(Chain& chain, std::set<int> readers) const {
     const int end = definitions_[at(chain.last)];
     for (int index = end; index >= 0; --index) {
@@ -158,13 +160,13 @@ class Splitter {
 
   Module& module_;
   Function& function_;
-  const std::vector<Op> body_ = function_.body;  // as it was
+  const std::vector<Op> body_ = function_.body;  // as it was before the pass
   std::vector<std::int32_t> definitions_;
   std::vector<std::vector<int>> users_;  // by Value::id: body indices
   std::set<std::int32_t> results_;
   std::vector<Chain> chains_;
   std::map<int, std::size_t> chain_of_;     // by the body index of a slice
-  std::map<std::int32_t, Value> replaced_;  // what stands for a slice now
+  std::map<std::int32_t, Value> replaced_;  // by Value::id of a slice: its replacement
 };
 
 }  // namespace

@@ -1,9 +1,9 @@
-// Attention residuals (Kimi team, Attention Residuals, 2026): instead of their plain sum, each branch reads a
-// weighted mean of what came before it,
-//   h = sum of a_i v_i,   a = softmax over i of q . RMSNorm(v_i),
-// with v_0 the embedding, v_i the output of branch i and q a learned vector of the join; so does what stands
-// behind the last join. block=S: branches are summed in blocks of S joins; h attends over the embedding, the
-// blocks before and the sum so far of its own. S = 1 is the full form.
+// Attention residuals (Kimi team, Attention Residuals, 2026). Each branch reads a weighted mean of all
+// outputs before it, instead of their plain sum:
+//   h = sum of a_i v_i,   a = softmax over i of q . RMSNorm(v_i)
+// v_0 is the embedding, v_i the output of branch i, and q a learned vector of the join. What follows the
+// last join reads such a mean too. block=S sums the branches in blocks of S joins: h then attends over the
+// embedding, the blocks before and the sum so far of its own block. S = 1 is the full form.
 #include <rewire_plugin.hpp>
 #include <string>
 #include <vector>
@@ -19,7 +19,7 @@ constexpr rewire_parameter kParameters[] = {
                   at_least(1)),
 };
 
-/// What is attended to, and 1 over its root mean square, which all joins share.
+/// A value to attend to, and 1 over its root mean square, which all joins share.
 struct Source {
   Value value, scale;
 
@@ -29,11 +29,11 @@ struct Source {
   }
 };
 
-/// Their weighted mean by a new query. RMSNorm has no weight of its own: it would but multiply the query.
+/// Returns the sources' weighted mean by a new query. RMSNorm has no weight: it would only scale the query.
 Value attend(const Join& join, const std::string& prefix, const std::vector<Source>& sources) {
   const Ints channels = {join.channel_shape().at(static_cast<std::size_t>(join.channel_axis))};
   const Value query = join.add_weight(prefix + "query", channels, Init::zeros(), Group::no_decay);
-  // Spread over the tokens once, so that its gradient is one sum over them and not one a source.
+  // Broadcast over the tokens once, so that the query's gradient is one sum over tokens, not one per source.
   const Value q = emit("broadcast", {reshape(at_least_f32(query), join.channel_shape())}, {},
                        Type{sources.front().scale.dtype(), join.stream.shape()});
   std::vector<Value> logits;
@@ -52,7 +52,7 @@ Value attend(const Join& join, const std::string& prefix, const std::vector<Sour
   return cast(weighted / total, join.stream.dtype());
 }
 
-/// Whether a join follows the one before in the network, so that both are of one chain.
+/// Returns whether `join` follows `before` directly in the network, so that both are in one chain.
 bool follows(const Join& join, const Join& before) {
   return join.scope == before.scope && join.join_index == before.join_index + 1 &&
          join.stream.type() == before.stream.type();
@@ -62,7 +62,7 @@ void rewrite(const Rewrite& call) {
   const std::int64_t size = call.get_int("block");
   const std::vector<Join> joins = call.joins();
   std::vector<Source> sources;
-  Value running;  // the sum of the block that is not complete
+  Value running;  // the sum of the block that is not complete yet
   std::int64_t summed = 0;
   for (std::size_t i = 0; i < joins.size(); ++i) {
     const Join& join = joins[i];

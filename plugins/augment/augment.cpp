@@ -1,8 +1,8 @@
-// Augmented shortcuts: beside the plain shortcut, T cheap learned ones run past every branch,
-//   x' = x + f + sum over i < T of gelu(u Theta_i),   u the branch's input (its norm of x) or x itself.
-// Theta_i [d, d] is block-circulant: b x b blocks, each told by its d / b lags, T b d numbers a join in all.
-// order: the activation after Theta (circ_act), before it (act_circ), Theta alone (circ) or gelu alone (act,
-// T times). projection=dense takes T full matrices instead. The paths stand outside drop path.
+// Augmented shortcuts: T cheap learned shortcuts run parallel to the plain shortcut and the branch,
+//   x' = x + f + sum over i < T of gelu(u Theta_i),   u is the branch's input (its norm of x) or x itself.
+// Theta_i [d, d] is block-circulant: b x b blocks of d / b lags each, which is T b d numbers per join.
+// order: the activation after Theta (circ_act), before it (act_circ), Theta alone (circ), or gelu alone
+// (act, T times). projection=dense uses T full matrices instead. Drop path does not drop these paths.
 #include <algorithm>
 #include <rewire_plugin.hpp>
 #include <string>
@@ -33,7 +33,7 @@ constexpr rewire_parameter kParameters[] = {
                    "- r, a correlation"),
 };
 
-/// How a join's channels are made the last axis, and back.
+/// The permutation that makes a join's channels the last axis, and its inverse.
 struct ChannelsLast {
   Ints there, back;
 
@@ -51,8 +51,8 @@ struct ChannelsLast {
   bool changes() const { return there.back() + 1 != std::ssize(there); }
 };
 
-/// The projections of one join: [..., d] to [..., outputs d], where outputs is T, or 1 if their sum is
-/// wanted: where nothing stands behind them, sum of u Theta_i = u (sum of Theta_i).
+/// The projections of one join: [..., d] to [..., outputs d]. outputs is T, or 1 for their sum. If no
+/// activation follows the projections, sum of u Theta_i = u (sum of Theta_i).
 class Projection {
  public:
   Projection(const Rewrite& call, const Join& join, std::int64_t width)
@@ -91,7 +91,7 @@ class Projection {
   Value weight_;
 };
 
-/// The paths of one join, whose channels are the last axis of u.
+/// Returns the paths of one join. Its channels are the last axis of u.
 std::vector<Value> paths_of(const Rewrite& call, const Join& join, const Value& u) {
   const Ints shape = u.shape();
   const std::int64_t count = call.get_int("paths"), width = shape.at(shape.size() - 1);

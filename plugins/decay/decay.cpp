@@ -1,10 +1,10 @@
-// Decayed identity shortcuts: the stream fades a little at every join, so that depth forgets what is only
-// passed on,
+// Decayed identity shortcuts: every join scales the stream down
+// a little, so that deep layers forget what is only passed on,
 //   x' = a_l x + f,   a_l = 1 - (1 - alpha_min) l / (L - 1),   l = 0 ... L-1 over all joins of the scope.
-// The first join keeps all of x, the last alpha_min of it. learnable: each a_l is a trained number that
+// The first join keeps all of x, the last one alpha_min of it. learnable: each a_l is a trained number that
 // starts at 1. variant=both is sqrt(1/2) (x + f), variant=branch is x + sqrt(1/2) f; neither has a schedule.
-// Where the decay is strong (alpha_min <= 0.7) each branch's last layer starts at zero, so that a block first
-// computes a_l x; zero_init says otherwise.
+// If the decay is strong (alpha_min <= 0.7), each branch's last layer starts at zero, so that a block first
+// computes a_l x. zero_init overrides this.
 #include <cmath>
 #include <rewire_plugin.hpp>
 #include <vector>
@@ -31,7 +31,7 @@ constexpr rewire_parameter kParameters[] = {
                    "not learnable and alpha_min <= 0.7"),
 };
 
-/// (1 - low) spread evenly over `count` places, both ends included: 1 at place 0, low at the last.
+/// Returns 1 at place 0, `low` at the last of `count` places, and evenly spaced numbers between them.
 double evenly(double low, std::int64_t place, std::int64_t count) {
   return count == 1 ? 1 : 1 - (1 - low) * static_cast<double>(place) / static_cast<double>(count - 1);
 }
@@ -45,13 +45,13 @@ double scheduled(const Rewrite& call, const Join& join) {
   return 1 - (1 - low) * static_cast<double>(join.join_index) / static_cast<double>(join.join_count);
 }
 
-/// The trained alpha as a factor of the stream.
+/// Returns the trained alpha, the factor of the stream.
 Value learned(const Rewrite& call, const Join& join) {
   const Group group = call.get_bool("decay_alpha") ? Group::decay : Group::no_decay;
   return join.add_weight("alpha", {1}, Init::ones(), group);
 }
 
-/// Weight and bias of the branch's last layer.
+/// Returns the weight and the bias of the branch's last layer.
 std::vector<Weight> last_layer(const Join& join) {
   std::vector<Weight> weights = join.weights();
   const std::string layer = join.last_weight.substr(0, join.last_weight.rfind('.'));

@@ -1,9 +1,9 @@
-// Depth-weighted averages (Pagliardini et al., DenseFormer, 2024): behind every block the stream becomes a
-// learned sum of what all blocks so far gave,
+// Depth-weighted averages (Pagliardini et al., DenseFormer, 2024). After every block, the stream becomes a
+// learned sum of the outputs of all blocks so far,
 //   x' = sum over j <= i of a_ij X_j,
-// with X_0 the embedding and X_j what block j (from 1) gave, before its own average. a_ii starts at 1 and
-// the others at 0, which is the plain network. dilation=k: only those j with j = i mod k; period=p: only
-// behind every p-th block.
+// with X_0 the embedding and X_j the output of block j (from 1) before its own average. a_ii starts at 1 and
+// the others at 0, which is the plain network. dilation=k: only those j with j = i mod k. period=p: only
+// after every p-th block.
 #include <rewire_plugin.hpp>
 #include <string>
 #include <utility>
@@ -19,7 +19,7 @@ constexpr rewire_parameter kParameters[] = {
     int_parameter("period", "1", "p: averages come after blocks p, 2p, 3p, ...", at_least(1)),
 };
 
-/// The last join of each block.
+/// Returns whether join i is the last one of its block.
 bool ends_block(const std::vector<Join>& joins, std::size_t i) {
   return i + 1 == joins.size() || joins[i + 1].block != joins[i].block ||
          joins[i + 1].scope != joins[i].scope;
@@ -34,7 +34,7 @@ void rewrite(const Rewrite& call) {
   std::string scope;
   for (std::size_t i = 0; i < joins.size(); ++i) {
     const Join& join = joins[i];
-    // Another scope, or feature maps of another size, begin anew.
+    // Another scope, or feature maps of another size, start a new list of outputs.
     if (outputs.empty() || join.scope != scope || join.stream.type() != outputs.front().type()) {
       scope = join.scope;
       outputs = {join.stream};

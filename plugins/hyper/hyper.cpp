@@ -1,9 +1,10 @@
-// Hyper-connections: n lanes H_i instead of one stream. At each join the branch reads and the lanes become
-//   h = sum over i of m_i H_i,   H_j' = sum over i of r_ij H_i + b_j f(h),
-// all H_i begin as the embedding, and behind the last join the stream is their sum.
-// static, dynamic: Zhu et al., Hyper-Connections, 2024. m, r and b are weights, or weights and what a layer
-// of the normed lane adds to them. mhc: Xie et al., Manifold-Constrained Hyper-Connections, 2025. m and b are
-// sigmoids of a layer of all lanes, and Sinkhorn's iterations make r doubly stochastic.
+// Hyper-connections: n lanes H_i replace the one stream.
+// At each join, the branch reads h, and the lanes become
+//   h = sum over i of m_i H_i,   H_j' = sum over i of r_ij H_i + b_j f(h).
+// All H_i start as the embedding. After the last join, the stream is their sum. static, dynamic: Zhu et al.,
+// Hyper-Connections, 2024. m, r and b are weights, or weights plus the output of a layer that reads the
+// normed lane. mhc: Xie et al., Manifold-Constrained Hyper-Connections, 2025. m and b are sigmoids of a
+// layer of all lanes, and Sinkhorn's iterations make r doubly stochastic.
 #include <rewire_plugin.hpp>
 #include <string>
 #include <vector>
@@ -13,7 +14,7 @@ namespace {
 using namespace rewire::plugin;
 
 constexpr double kEpsilon = 1e-6, kScaleInit = 0.01;
-constexpr double kChosen = 4, kUnmixed = -8;  // mhc's start: sigmoid(+-4), and exp(-8) beside the diagonal
+constexpr double kChosen = 4, kUnmixed = -8;  // start of mhc: sigmoid(+-4), and exp(-8) off the diagonal
 
 constexpr rewire_parameter kParameters[] = {
     enum_parameter("kind", "dynamic", "static|dynamic|mhc",
@@ -25,7 +26,7 @@ constexpr rewire_parameter kParameters[] = {
 
 using Values = std::vector<Value>;
 
-/// m_i, r_ij as [from][to], b_j: each a number, or one a token.
+/// m_i, r_ij as [from][to], and b_j: each is one number, or one number per token.
 struct Mixing {
   Values m, b;
   std::vector<Values> r;
@@ -35,14 +36,14 @@ std::size_t index_of(std::int64_t i) {
   return static_cast<std::size_t>(i);
 }
 
-/// Element (row, column) of a matrix, as [1, 1], which broadcasts against everything.
+/// Returns element (row, column) of a matrix as [1, 1], which broadcasts to any shape.
 Value element(const Value& matrix, std::int64_t row, std::int64_t column) {
   return slice(slice(matrix, 0, row, row + 1), 1, column, column + 1);
 }
 
-/// The columns of a matrix [d, columns] as vectors of the channels, for the inner product with every token.
-/// They are spread over the tokens once for all lanes, so that the gradient of each is one sum over tokens
-/// and not one a lane.
+/// Returns the columns of a matrix [d, columns] as vectors of the channels, for the inner product with every
+/// token. They are broadcast over the tokens once for all lanes. So the gradient of each is one sum over
+/// tokens, not one per lane.
 Values columns_of(const Join& join, const Value& matrix) {
   Values columns;
   const std::int64_t count = matrix.shape().at(1);
@@ -53,7 +54,7 @@ Values columns_of(const Join& join, const Value& matrix) {
   return columns;
 }
 
-/// (x - mean) / sqrt(variance + epsilon) over the channels.
+/// Returns (x - mean) / sqrt(variance + epsilon) over the channels.
 Value normed(const Join& join, const Value& lane) {
   const Value x = at_least_f32(lane);
   const Value centred = x - mean(x, {join.channel_axis});
@@ -91,7 +92,7 @@ Mixing hyper_connections(const Join& join, const Values& lanes, bool dynamic) {
   return mixing;
 }
 
-/// x W over the channels, on whatever axis they are: [.., d, ..] to [.., outputs, ..].
+/// Returns x W over the channels, on whatever axis they are: [.., d, ..] to [.., outputs, ..].
 Value project(const Join& join, const Value& x, const Value& w) {
   const std::int64_t rank = std::ssize(x.shape()), channel = join.channel_axis;
   if (channel == rank - 1) return matmul(x, w);
@@ -104,8 +105,8 @@ Value project(const Join& join, const Value& x, const Value& w) {
   return transpose(matmul(transpose(x, there), w), back);
 }
 
-/// Sinkhorn's iterations over a positive matrix of every token, given by its rows: columns, then rows, are
-/// brought to sums of 1.
+/// Sinkhorn's iterations over one positive matrix per token, given by its rows. Each iteration scales the
+/// columns and then the rows to sums of 1.
 void make_doubly_stochastic(const Join& join, Values& rows, std::int64_t iterations) {
   for (std::int64_t k = 0; k < iterations; ++k) {
     Value of_columns;
@@ -127,7 +128,7 @@ Mixing manifold_constrained(const Join& join, const Values& lanes, std::int64_t 
   const Value bias = join.add_weight("bias", {outputs}, Init::values(start), Group::no_decay);
   const Value scale = join.add_weight("scale", {3}, Init::constant(kScaleInit), Group::no_decay);
 
-  // The norm over all lanes divides what the layer gives, and not what it reads.
+  // The norm over all lanes divides the layer's output, not its input.
   Value raw, squares;
   for (std::int64_t i = 0; i < n; ++i) {
     const Value& lane = lanes[index_of(i)];
@@ -137,7 +138,7 @@ Mixing manifold_constrained(const Join& join, const Values& lanes, std::int64_t 
   }
   raw = at_least_f32(raw) * rsqrt(squares / static_cast<double>(n * d) + kEpsilon);
 
-  /// scale * raw + bias of `count` outputs.
+  /// Returns scale * raw + bias of `count` outputs.
   const auto part = [&](std::int64_t which, std::int64_t begin, std::int64_t count) {
     Ints along = join.channel_shape();
     along.at(index_of(join.channel_axis)) = count;
@@ -161,7 +162,7 @@ Mixing manifold_constrained(const Join& join, const Values& lanes, std::int64_t 
   return mixing;
 }
 
-/// Whether a join follows the one before in the network, so that both are of one chain.
+/// Returns whether `join` follows `before` directly in the network, so that both are in one chain.
 bool follows(const Join& join, const Join& before) {
   return join.scope == before.scope && join.join_index == before.join_index + 1 &&
          join.stream.type() == before.stream.type();
@@ -186,7 +187,7 @@ void rewrite(const Rewrite& call) {
     }
     lanes = next;
     join.replace("norm_input", read);
-    Value stream = lanes.front();  // which nobody reads but behind the last join
+    Value stream = lanes.front();  // read only after the last join
     if (k + 1 == joins.size() || !follows(joins[k + 1], join)) {
       for (std::size_t j = 1; j < n; ++j) stream += lanes[j];
     }

@@ -1,8 +1,9 @@
-// A learned scale of every branch, behind whatever other strategies have made of it:
+// A learned scale of every branch, applied to the result of the other strategies that were named before:
 //   x' = x + gamma f.
-// kind=layerscale: gamma has one number a channel, which starts small (Touvron et al., CaiT, 2021, section
-// 2). kind=rezero: one number a block, shared by its joins, from 0 (Bachlechner et al., ReZero, 2020).
-// kind=skipinit: one number a join, from 0 (De and Smith, Batch Normalization Biases Residual Blocks, 2020).
+// kind=layerscale: gamma has one number per channel, which starts small (Touvron et al., CaiT, 2021,
+// section 2). kind=rezero: one number per block, shared by its joins, from 0 (Bachlechner et al., ReZero,
+// 2020). kind=skipinit: one number per join, from 0 (De and Smith, Batch Normalization Biases Residual
+// Blocks, 2020).
 #include <map>
 #include <rewire_plugin.hpp>
 #include <utility>
@@ -21,7 +22,7 @@ constexpr rewire_parameter kParameters[] = {
                    "is not used"),
 };
 
-/// CaiT, section 2.
+/// The initial value by the number of blocks: CaiT, section 2.
 double start_by_depth(std::int64_t blocks) {
   if (blocks <= 18) return 0.1;
   return blocks <= 24 ? 1e-5 : 1e-6;

@@ -1,12 +1,13 @@
-// The orthogonal residual update: only the part of the branch f that is orthogonal to the stream x is added,
+// The orthogonal residual update adds only the part of the branch f that is orthogonal to the stream x,
 //   x' = x + f - s x,   s = <x, f> / (|x|^2 + eps),
-// so that a branch turns the stream and leaves its length to the shortcut. x is the raw stream, not the
-// branch's normed input. mode=feature: one s a token, reduced over the channels; mode=global: one s a sample,
-// over all axes but the batch. Both sums and s are at least f32 whatever the stream's dtype; x = 0 gives s =
-// 0.
+// so that the branch turns the stream and the shortcut sets the stream's length. x is
+// the raw stream, not the branch's normed input. mode=feature: one s per token, reduced
+// over the channels. mode=global: one s per sample, over all axes but the batch. Both
+// sums and s are at least f32, whatever the stream's dtype. x = 0 gives s = 0.
 //
-// probability: in training each block is orthogonal with this probability, else it adds f as it is: one draw
-// a block and step, for all of the block's joins and the whole batch. Evaluation takes what is likelier.
+// probability: in training, each block is orthogonal with this probability,
+// else it adds f unchanged. There is one draw per block and step, for all
+// joins of the block and the whole batch. Evaluation takes the likelier case.
 #include <map>
 #include <rewire_plugin.hpp>
 #include <utility>
@@ -15,7 +16,7 @@ namespace {
 
 using namespace rewire::plugin;
 
-/// f32 holds it and what the gradient divides by it. What f32 rounds to zero would make 0 / 0 of x = 0.
+/// f32 can hold this and the gradient's divisor. An eps that f32 rounds to zero would give 0 / 0 for x = 0.
 constexpr double kLeastEps = 1e-30;
 
 constexpr rewire_parameter kParameters[] = {
@@ -28,7 +29,7 @@ constexpr rewire_parameter kParameters[] = {
                     between(0, 1)),
 };
 
-/// Whether each block is orthogonal in this step: an i1 scalar, drawn at the first of the block's joins.
+/// Whether each block is orthogonal in this step: an i1 scalar, which the first join of the block draws.
 class Draws {
  public:
   explicit Draws(double probability) : probability_(probability) {}

@@ -1,10 +1,10 @@
-// Norms behind the sum:
+// Norms after the sum:
 //   postln    x' = LN(x + f(x))                the original transformer (Vaswani et al., 2017)
 //   deepnorm  x' = LN(a x + f(x))              a = (2 N)^(1/4) with N blocks; DeepNet (Wang et al., 2022)
 //   keel      x' = LN_2(L x + f(LN(x)))        L joins; Post-LayerNorm Is Back (Chen and Wei, 2026)
-// The first two move the block's own norm: the branch reads x. Keel has a new one behind the sum. deepnorm
-// also starts the matrices as the paper does: Xavier normal, those of values, of attention's result and of
-// the MLP with gain (8 N)^(-1/4).
+// postln and deepnorm move the block's own norm, so the branch reads x. keel adds a new norm after the sum.
+// deepnorm also initialises the matrices as the paper does: Xavier normal, with gain (8 N)^(-1/4) for the
+// matrices of values, of attention's result and of the MLP.
 #include <cmath>
 #include <rewire_plugin.hpp>
 #include <string>
@@ -14,7 +14,7 @@ namespace {
 
 using namespace rewire::plugin;
 
-constexpr double kEpsilon = 1e-6;  // of the models' norms
+constexpr double kEpsilon = 1e-6;  // the same as in the models' norms
 
 constexpr rewire_parameter kParameters[] = {
     enum_parameter("kind", "postln", "postln|deepnorm|keel",
@@ -27,7 +27,7 @@ double shortcut_factor(const std::string& kind, const Join& join) {
   return kind == "keel" ? static_cast<double>(join.join_count) : 1;
 }
 
-/// Neither is there where the norm has no weights.
+/// Both are empty if the norm has no weights.
 struct Norm {
   Value weight, bias;
 };
@@ -50,7 +50,7 @@ Norm new_norm(const Join& join) {
           join.add_weight("norm_bias", channels, Init::zeros(), Group::no_decay)};
 }
 
-/// Over the channels, on whatever axis they are.
+/// Layer norm over the channels, on whatever axis they are.
 Value layer_norm(const Join& join, const Value& x, const Norm& norm) {
   const std::int64_t rank = std::ssize(x.shape()), channel = join.channel_axis;
   Ints there, back;
@@ -77,14 +77,14 @@ void rewrite(const Rewrite& call) {
   }
 }
 
-/// Xavier normal numbers for rows [begin, end) of a matrix [out, in, ...], each `out` rows a matrix of its
-/// own.
+/// Fills a weight [out, in, ...] with Xavier normal numbers. Its rows form `matrices` equal matrices, each
+/// with its own fans and gain.
 void fill(const Initialise& call, const Weight& weight, std::vector<double>& data, std::size_t matrices,
           const std::vector<double>& gains) {
   const std::size_t size = data.size() / matrices;
   const auto rows = static_cast<std::size_t>(weight.type.shape[0]) / matrices;
   const auto in = static_cast<std::size_t>(weight.type.shape[1]);
-  const double field = static_cast<double>(size) / static_cast<double>(rows * in);  // of a convolution
+  const double field = static_cast<double>(size) / static_cast<double>(rows * in);  // kernel area
   const double std = std::sqrt(2 / (field * static_cast<double>(rows + in)));
   const std::vector<double> normal = call.normal(weight.name, data.size());
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = gains[i / size] * std * normal[i];

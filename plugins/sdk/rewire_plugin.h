@@ -10,12 +10,12 @@
  *   major whose minor is equal or newer. A struct marked "Fixed" does not grow within a major.
  * - Neither side frees what the other allocated. Each side may read what the other passes until the function
  *   returns; text from the host stays valid until rewrite or initialise returns.
- * - Handles (rewire_call, rewire_value) die when rewrite or initialise returns, and belong to its thread.
- *   Using a dead handle is an error, never undefined behaviour.
+ * - Handles (rewire_call, rewire_value) are valid only on the thread of rewrite or initialise and until it
+ *   returns. Using an invalid handle is an error, never undefined behaviour.
  * - Errors are sticky. After the first one every host function does nothing and returns a failure, and the
  *   host drops the whole rewrite, whatever the plugin returns. So a plugin may ignore a status.
  * - No exception, signal or longjmp crosses the boundary.
- * - A rewrite is a function of the module, the parameters and the seed: no clock, no environment, no state.
+ * - A rewrite depends only on the module, the parameters and the seed: no clock, no environment, no state.
  */
 #ifndef REWIRE_PLUGIN_H_
 #define REWIRE_PLUGIN_H_
@@ -35,7 +35,8 @@ extern "C" {
 #define REWIRE_ERROR 1 /* after set_error: the plugin refuses the module for the reason given */
 #define REWIRE_FAULT 2 /* ABI 1.1: the plugin made a mistake; set_error is optional */
 
-/* The host and its plugins use one sanitizer: its runtime cannot be added to a running process. */
+/* The host and its plugins must use the same sanitizer, because its runtime cannot be added to a running
+ * process. */
 #define REWIRE_SANITIZER_NONE 0u
 #define REWIRE_SANITIZER_ADDRESS 1u
 #define REWIRE_SANITIZER_THREAD 2u
@@ -54,7 +55,7 @@ extern "C" {
 #define REWIRE_SANITIZER REWIRE_SANITIZER_NONE
 #endif
 
-/* The compiler that built the plugin, for messages. rewire_add_plugin() defines a more precise text. */
+/* Messages name the compiler that built the plugin. rewire_add_plugin() defines a more precise text. */
 #ifndef REWIRE_BUILD_ID
 #if defined(__clang__)
 #define REWIRE_BUILD_ID "clang " __clang_version__
@@ -66,7 +67,7 @@ extern "C" {
 /* A handle of one call of rewrite or initialise. */
 typedef uint64_t rewire_call;
 
-/* A handle of a tensor value of the module. All zero: no value. Fixed. */
+/* A handle of a tensor value of the module. If all fields are zero, it is no value. Fixed. */
 typedef struct rewire_value {
   uint32_t index;
   uint32_t call;
@@ -77,7 +78,7 @@ typedef struct rewire_value {
 enum { REWIRE_F64, REWIRE_F32, REWIRE_BF16, REWIRE_F16, REWIRE_I64, REWIRE_I32, REWIRE_U8, REWIRE_I1 };
 #define REWIRE_MAX_RANK 8
 
-/* A tensor type. Extents are >= 1, outermost first; rank 0 is a scalar. Fixed. */
+/* A tensor type. Extents are >= 1, with the outermost first. Rank 0 is a scalar. Fixed. */
 typedef struct rewire_type {
   uint32_t dtype;
   uint32_t rank;
@@ -116,8 +117,8 @@ typedef struct rewire_op {
   const rewire_type* type; /* the result type of cast, reshape, broadcast, constant and iota; else NULL */
 } rewire_op;
 
-/* A residual join. The plugin sets size = sizeof(rewire_join), and the host fills in no more than that.
- * During initialise a join has no values. */
+/* A residual join, where a branch is added to the stream. The plugin sets size = sizeof(rewire_join), and
+ * the host fills in no more than that. During initialise, a join has no values. */
 typedef struct rewire_join {
   uint32_t size;
   int32_t batch_axis, token_axis, channel_axis; /* axes of stream and branch */
@@ -167,7 +168,7 @@ enum {
   REWIRE_INIT_XAVIER_UNIFORM /* the fans are the last two axes, out by in */
 };
 
-/* A weight to add, under the name "blocks.3.join_attn.<name>". Fixed. */
+/* A weight to add. Its full name is "blocks.3.join_attn.<name>". Fixed. */
 typedef struct rewire_new_weight {
   const char* name;
   const rewire_type* type;
@@ -178,8 +179,8 @@ typedef struct rewire_new_weight {
   double a, b;       /* the numbers that `init` takes */
 } rewire_new_weight;
 
-/* ABI 1.4. Optimizer settings of one weight. A number counts if its bit is set in `fields`; every other one
- * stays the run's. The plugin sets size = sizeof(rewire_weight_hint). */
+/* ABI 1.4. Optimizer settings of one weight. If the bit of a number is set in `fields`, it replaces the
+ * run's number, which applies otherwise. The plugin sets size = sizeof(rewire_weight_hint). */
 #define REWIRE_HINT_LR_SCALE 1u
 #define REWIRE_HINT_WEIGHT_DECAY 2u
 #define REWIRE_HINT_BETA1 4u
@@ -188,22 +189,23 @@ typedef struct rewire_weight_hint {
   uint32_t size;
   uint32_t fields;     /* REWIRE_HINT_... */
   double lr_scale;     /* factor on the run's learning rate; finite, > 0 */
-  double weight_decay; /* replaces the run's, in either group; finite, >= 0; 0: none */
-  double beta1, beta2; /* in [0, 1), as AdamW has them; an optimizer without betas ignores them */
+  double weight_decay; /* replaces the run's weight decay, in either group; finite, >= 0; 0: none */
+  double beta1, beta2; /* AdamW's betas, in [0, 1); an optimizer without betas ignores them */
 } rewire_weight_hint;
 
 /* Levels of a message in the user's log. By default the log shows information and warnings. */
 enum { REWIRE_LOG_DEBUG, REWIRE_LOG_INFO, REWIRE_LOG_WARNING };
 
-/* The host's functions. [R] works in rewrite only, [I] in initialise only; all others work in both. `join`
- * counts from 0 over the joins that pass the user's filters. On failure a function that returns a
- * rewire_value returns no value. An int32_t is a status unless the comment says otherwise. */
+/* The host's functions. Those marked [R] work only in rewrite, those marked [I] only in initialise, and all
+ * others in both. `join` counts from 0 over the joins that pass the user's filters. On failure, a function
+ * that returns a rewire_value returns no value. An int32_t is a status unless the comment says otherwise. */
 typedef struct rewire_host {
   uint32_t size;
   uint32_t abi;
 
-  /* The user's parameters, parsed and validated against the schema. A getter returns 0 on failure: the
-   * schema has no such name, or another kind. error() tells a failure from a parameter that is 0. */
+  /* These return the user's parameters, parsed and validated against the schema. A getter returns 0 on
+   * failure, which means that the schema has no such name, or another kind. error() distinguishes a failure
+   * from a parameter of 0. */
   int32_t (*get_bool)(rewire_call, const char* name);
   int64_t (*get_int)(rewire_call, const char* name);
   double (*get_float)(rewire_call, const char* name);
@@ -215,7 +217,7 @@ typedef struct rewire_host {
   /* Returns the first error, or NULL while there is none. */
   const char* (*error)(rewire_call);
 
-  /* The joins in network order, the weights that a branch reads, and all weights of the module. */
+  /* These return joins in network order, the weights that a branch reads, and all weights of the module. */
   uint32_t (*join_count)(rewire_call);
   int32_t (*join)(rewire_call, uint32_t join, rewire_join* out);
   rewire_value (*join_path)(rewire_call, uint32_t join, uint32_t path); /* [R] */
@@ -223,58 +225,63 @@ typedef struct rewire_host {
   uint32_t (*weight_count)(rewire_call);
   int32_t (*weight)(rewire_call, uint32_t weight, rewire_weight* out);
 
-  /* [R] Values. The host places a new op right before the join. It moves the op after an operand that is
-   * defined later, and ahead of an earlier op that is made to read it. */
+  /* [R] These work with values. The host places a new op directly before the join. If an operand is defined
+   * later, the host moves the op after it. If an earlier op is made to read the new op, the host moves the
+   * new op before that op. */
   int32_t (*type)(rewire_call, rewire_value value, rewire_type* out);
-  /* `result_count` is the op's number of results in rewire_ops.txt; `results` has room for as many. */
+  /* `result_count` is the op's number of results in rewire_ops.txt. `results` has room for that number. */
   int32_t (*emit)(rewire_call, uint32_t join, const rewire_op* op, rewire_value* results,
                   uint32_t result_count);
   rewire_value (*is_training)(rewire_call, uint32_t join); /* i1 scalar */
-  /* Returns uniform numbers in [0, 1), new ones every step, of a stream named by join, plugin and `name`. */
+  /* Returns uniform numbers in [0, 1), which are new in every step. Each (join, plugin, `name`) has a random
+   * stream of its own. */
   rewire_value (*rng_stream)(rewire_call, uint32_t join, const char* name, const rewire_type* type);
-  /* Return a weight as a value: a new weight, or any weight of the module. */
+  /* These return a weight as a value: a new weight, or any weight of the module. */
   rewire_value (*add_weight)(rewire_call, uint32_t join, const rewire_new_weight* weight);
   rewire_value (*weight_value)(rewire_call, uint32_t join, const char* full_name);
 
-  /* [R] The slots. A join is the sum of shortcut, branch slot and paths. Setting or clearing a slot claims
-   * it; claiming a slot that another plugin has claimed is an error. add_path claims nothing. See also
-   * set_sum. */
+  /* [R] These change the slots. A join is the sum of the shortcut, the branch slot and the paths. Setting or
+   * clearing a slot claims it. Claiming a slot that another plugin has claimed is an error. add_path claims
+   * nothing. See also set_sum. */
   int32_t (*set_shortcut)(rewire_call, uint32_t join, rewire_value value);
   int32_t (*clear_shortcut)(rewire_call, uint32_t join);
   int32_t (*set_branch)(rewire_call, uint32_t join, rewire_value value);
   int32_t (*add_path)(rewire_call, uint32_t join, rewire_value value);
 
-  /* [I] The values of any weight, row-major, as doubles whatever its dtype. `count` is its element count. */
+  /* [I] These read and write the values of any weight, row-major, as doubles whatever its dtype. `count` is
+   * its number of elements. */
   int32_t (*read_weight)(rewire_call, const char* full_name, double* data, uint64_t count);
   int32_t (*write_weight)(rewire_call, const char* full_name, const double* data, uint64_t count);
-  /* Random numbers: functions of the seed, the plugin's name, `stream` and the index. In both calls. */
+  /* These draw random numbers, which depend only on the seed, the plugin's name, `stream` and the index.
+   * They work in both calls. */
   int32_t (*draw_uniform)(rewire_call, const char* stream, double* data, uint64_t count); /* [0, 1) */
   int32_t (*draw_normal)(rewire_call, const char* stream, double* data, uint64_t count);  /* mean 0, std 1 */
 
-  /* ABI 1.1. Decompose `count` matrices of rows x cols, row-major and contiguous; the results too.
-   * They do not depend on the number of threads. In both calls. */
-  /* a = q r, rows >= cols: q [rows, cols] has orthonormal columns, r [cols, cols] is upper triangular with a
-   * diagonal >= 0. */
+  /* ABI 1.1. These decompose `count` matrices of rows x cols. Matrices and results are row-major and
+   * contiguous. The results do not depend on the number of threads. The functions work in both calls. */
+  /* a = q r with rows >= cols. q [rows, cols] has orthonormal columns, and r [cols, cols] is upper
+   * triangular with a diagonal >= 0. */
   int32_t (*qr)(rewire_call, uint64_t count, uint64_t rows, uint64_t cols, const double* a, double* q,
                 double* r);
-  /* a = u diag(s) vt, k = min(rows, cols): u [rows, k], where each column's largest entry is > 0; s [k],
-   * descending; vt [k, cols]. */
+  /* a = u diag(s) vt with k = min(rows, cols). u is [rows, k], and the entry of largest magnitude in each of
+   * its columns is > 0. s is [k], in descending order. vt is [k, cols]. */
   int32_t (*svd)(rewire_call, uint64_t count, uint64_t rows, uint64_t cols, const double* a, double* u,
                  double* s, double* vt);
 
-  /* ABI 1.2. Computes only the first `largest` triples of svd, several times as fast if they are few: u
-   * [rows, largest], s [largest], vt [largest, cols]; 1 <= largest <= min(rows, cols). In both calls. */
+  /* ABI 1.2. Computes only the first `largest` triples of svd, which is several times as fast if they are
+   * few. u is [rows, largest], s is [largest] and vt is [largest, cols], with 1 <= largest <= min(rows,
+   * cols). It works in both calls. */
   int32_t (*svd_of_largest)(rewire_call, uint64_t count, uint64_t rows, uint64_t cols, uint64_t largest,
                             const double* a, double* u, double* s, double* vt);
 
   /* ABI 1.3. [R] */
-  /* Makes `value` the whole sum. Claims both slots and the paths: an error if a term was set, changed or
-   * added before. Afterwards only change_sum is allowed. */
+  /* Makes `value` the whole sum. It claims both slots and the paths, and is an error if a term was set,
+   * changed or added before. Afterwards, only change_sum is allowed. */
   int32_t (*set_sum)(rewire_call, uint32_t join, rewire_value value);
-  /* Replace a slot, or the whole sum, by `value`, which is computed from what it replaces. They claim
-   * nothing: several plugins may change one place, in the order in which the user names them. Setting a
-   * changed slot is an error, as is setting, changing or adding a term after change_sum: name such a plugin
-   * before. */
+  /* These replace a slot, or the whole sum, by `value`, which must be computed from what it replaces. They
+   * claim nothing. Several plugins may change one place, in the order in which the user names them. Setting
+   * a changed slot is an error, and so is setting, changing or adding a term after change_sum. The user must
+   * name a plugin that does so before the plugin that makes the change. */
   int32_t (*change_shortcut)(rewire_call, uint32_t join, rewire_value value);
   int32_t (*change_branch)(rewire_call, uint32_t join, rewire_value value);
   int32_t (*change_sum)(rewire_call, uint32_t join, rewire_value value);
@@ -287,36 +294,42 @@ typedef struct rewire_host {
    *   hidden      the input of the branch's last layer
    *   entry       the stream of the scope's first join: the embedding
    *   exit        the result of the scope's last join, which the final norm reads */
-  /* Returns the current value of a role; no value, and no error, if the join has none. */
+  /* Returns the current value of a role. If the join has none, it returns no value, which is not an
+   * error. */
   rewire_value (*role_value)(rewire_call, uint32_t join, const char* role);
-  /* Makes every reader of the role's value read `value` instead, which has the same type; for `norm_input`
-   * to `hidden` only the branch's readers. If another plugin has replaced it before, `value` must be
-   * computed from that. `input` and `exit` can be replaced once. */
+  /* Makes every reader of the role's value read `value` instead, which has the same type. For the roles
+   * `norm_input` to `hidden`, it affects only readers in the branch. If another plugin has replaced the
+   * value before, `value` must be computed from that replacement. `input` and `exit` can be replaced
+   * once. */
   int32_t (*replace_value)(rewire_call, uint32_t join, const char* role, rewire_value value);
-  /* Adds a weight that starts as `values`, row-major, one per element. `init`, a and b are ignored. */
+  /* Adds a weight that starts as `values`, row-major, one per element. It ignores `init`, a and b. */
   rewire_value (*add_weight_of)(rewire_call, uint32_t join, const rewire_new_weight* weight,
                                 const double* values, uint64_t count);
-  /* Names the place in the plugin's source that calls the next functions; their errors end with it. NULL
-   * clears it. */
+  /* Sets the place in the plugin's source that calls the next functions. Their error messages end with it.
+   * NULL clears it. */
   int32_t (*locate)(rewire_call, const char* place);
 
-  /* ABI 1.4. [R] Hooks: what a training step does beside the forward pass. `weight` is the name given to
-   * add_weight at this join, or a full name. A scalar is a float value of one element, of any rank. */
-  /* Sets the hint of a weight that trains. Hints of one weight must agree where they set the same number. */
+  /* ABI 1.4. [R] Hooks: what a training step does in addition to the forward pass. `weight` is the name
+   * given to add_weight at this join, or a full name. A scalar is a float value of one element, of any
+   * rank. */
+  /* Sets the hint of a weight that trains. If several hints of one weight set the same number, they must
+   * agree. */
   int32_t (*weight_hint)(rewire_call, uint32_t join, const char* weight, const rewire_weight_hint* hint);
   /* Adds "report.<join>.<plugin>.<name>" to the training lines of metrics.jsonl: the scalar's mean over the
-   * line's steps. `name` is [a-z][a-z0-9_]*, once per join and plugin. */
+   * line's steps. `name` is [a-z][a-z0-9_]*. A plugin may use a name once per join. */
   int32_t (*report)(rewire_call, uint32_t join, const char* name, rewire_value scalar);
-  /* Returns an f32 scalar: the share of the run's optimizer steps that are done, 0 in the first step and
-   * below 1 in the last; in evaluation, the share that the weights have seen. It carries no gradient. */
+  /* Returns an f32 scalar: the share of the run's optimizer steps that are done. It is 0 in the first step
+   * and below 1 in the last. In evaluation, it is the share that the weights have seen. It carries no
+   * gradient. */
   rewire_value (*progress)(rewire_call, uint32_t join);
-  /* Adds the scalar to the training loss, once per call. Evaluation does not have it. */
+  /* Adds the scalar to the training loss, once per call. The loss in evaluation does not include it. */
   int32_t (*add_loss)(rewire_call, uint32_t join, rewire_value scalar);
-  /* Every training step sets a weight that does not train to this value, of its shape. Once per weight. */
+  /* Makes every training step set a weight that does not train to this value, which has the weight's shape.
+   * Call it once per weight. */
   int32_t (*update_state)(rewire_call, uint32_t join, const char* weight, rewire_value value);
-  /* Every optimizer update is followed by setting a weight that trains to this value, of its shape. The
-   * value is a function of the weight itself, as weight_value and add_weight return it, and of weights that
-   * do not train. It is computed from the optimizer's new value. Once per weight. */
+  /* Sets a weight that trains to this value after every optimizer update. The value has the weight's shape.
+   * It is a function of the weight itself, as weight_value and add_weight return it, and of weights that do
+   * not train. It is computed from the optimizer's new value of the weight. Call it once per weight. */
   int32_t (*after_step)(rewire_call, uint32_t join, const char* weight, rewire_value value);
 } rewire_host;
 
@@ -332,8 +345,8 @@ enum {
 #define REWIRE_MIN_EXCLUDED 4u /* min itself is refused */
 #define REWIRE_MAX_EXCLUDED 8u /* max itself is refused */
 
-/* A parameter that the user may set. Names are [a-z][a-z0-9_]*; sites, layers, stages, scope, from_epoch and
- * to_epoch belong to the host. */
+/* A parameter that the user may set. Names are [a-z][a-z0-9_]*. The names sites, layers, stages, scope,
+ * from_epoch and to_epoch belong to the host. */
 typedef struct rewire_parameter {
   const char* name;
   const char* default_value; /* as a user would write it */
@@ -345,12 +358,12 @@ typedef struct rewire_parameter {
 } rewire_parameter;
 
 typedef struct rewire_plugin {
-  /* The handshake. These five fields have the same place in every ABI. */
+  /* The handshake reads these five fields. They have the same place in every ABI. */
   uint32_t magic;       /* REWIRE_PLUGIN_MAGIC */
   uint32_t size;        /* sizeof(rewire_plugin), as the plugin was compiled */
   uint32_t abi;         /* REWIRE_ABI_VERSION, as the plugin was compiled */
   uint32_t sanitizer;   /* REWIRE_SANITIZER */
-  const char* build_id; /* the compiler and what identifies this build, for messages */
+  const char* build_id; /* the compiler and an identification of this build, for messages */
   /* ABI 1.0 */
   const char* name; /* [a-z][a-z0-9_]* */
   const char* version;
@@ -362,7 +375,7 @@ typedef struct rewire_plugin {
   int32_t (*initialise)(const rewire_host*, rewire_call); /* or NULL */
 } rewire_plugin;
 
-/* The one exported symbol. `host_abi` is the host's REWIRE_ABI_VERSION. */
+/* This is the only symbol that a plugin exports. `host_abi` is the host's REWIRE_ABI_VERSION. */
 #define REWIRE_EXPORT __attribute__((visibility("default")))
 REWIRE_EXPORT const rewire_plugin* rewire_plugin_query(uint32_t host_abi);
 

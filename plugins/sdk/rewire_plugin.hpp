@@ -38,8 +38,8 @@ class Error : public std::runtime_error {
 /// A shape (outermost extent first, each at least 1) or a list of axes.
 using Ints = std::vector<std::int64_t>;
 
-/// Element types: floats of 64, 32 and 16 bits (bf16 with f32's range, f16 with more precision), signed
-/// integers, bytes, truth values.
+/// Element types: floats of 64, 32 and 16 bits (bf16 has f32's range, f16 has more precision), signed
+/// integers, bytes, and truth values (i1).
 enum class DType : std::uint32_t {
   f64 = REWIRE_F64,
   f32 = REWIRE_F32,
@@ -51,14 +51,14 @@ enum class DType : std::uint32_t {
   i1 = REWIRE_I1
 };
 
-/// The type of a tensor. An empty shape is a scalar.
+/// The type of a tensor. A scalar has an empty shape.
 struct Type {
   DType dtype = DType::f32;
   Ints shape;
   bool operator==(const Type&) const = default;
 };
 
-/// A named constant of an op: {"axes", Ints{-1}}, {"epsilon", 1e-6}, {"descending", true}.
+/// A named constant of an op. Examples: {"axes", Ints{-1}}, {"epsilon", 1e-6}, {"descending", true}.
 struct Attribute {
   std::string name;
   std::variant<bool, std::int64_t, double, std::string, Ints, std::vector<double>> value;
@@ -76,8 +76,8 @@ struct Attribute {
 
 namespace detail {
 
-/// The host table and the call. Objects hold it by value. So the host can refuse an object that is used
-/// after its call, and no pointer dangles.
+/// The host table and the call. Objects hold it by value, so no pointer dangles, and the host can refuse an
+/// object that is used after its call.
 struct Context {
   const rewire_host* host = nullptr;
   rewire_call call = 0;
@@ -94,7 +94,7 @@ struct Context {
     if (value.call == 0) fail();
     return value;
   }
-  /// Returns `result`, whose type cannot express a failure; throws if the call has failed.
+  /// Returns `result`, whose type cannot express a failure. Throws if the call has failed.
   template <class T>
   T checked(T result) const {
     if (host->error(call) != nullptr) fail();
@@ -143,8 +143,8 @@ inline rewire_attribute to_c(const Attribute& attribute) {
 
 }  // namespace detail
 
-/// A tensor value, or an empty value, which converts to false. Copies refer to the same tensor. A value
-/// remembers the last join in the network that it depends on; ops on it are named after that join.
+/// A tensor value, or an empty value, which converts to false. A copy refers to the same tensor. A value
+/// remembers the last join in the network that it depends on. Ops on the value are named after that join.
 class Value {
  public:
   Value() = default;
@@ -162,7 +162,7 @@ class Value {
   Ints shape() const { return type().shape; }
   DType dtype() const { return type().dtype; }
 
-  // For emit(): the call that the value belongs to, its join, and the host's handle.
+  // emit() uses these: the call that the value belongs to, its join, and the host's handle.
   detail::Context context() const { return context_; }
   std::uint32_t join() const { return join_; }
   rewire_value handle() const { return handle_; }
@@ -204,10 +204,10 @@ inline std::vector<Value> emit(Context context, std::uint32_t join, const char* 
 
 }  // namespace detail
 
-// --- Ops: any op of the boundary by name, the usual ones as functions -------------------------------------
+// --- Ops: emit() takes any op by its name; the usual ops have functions -----------------------------------
 
-/// Emits the op `op` of rewire_ops.txt and returns its first result. Give `type` if the list says "typed".
-/// For an op without operands use Join::emit. Throws Error, with the host's message, if operands or
+/// Emits the op `op` of rewire_ops.txt and returns its first result. Pass `type` if the list says "typed".
+/// For an op without operands, use Join::emit. Throws Error with the host's message if operands or
 /// attributes do not fit.
 inline Value emit(const char* op, std::span<const Value> operands,
                   std::initializer_list<Attribute> attributes = {}, const std::optional<Type>& type = {}) {
@@ -227,7 +227,8 @@ inline Value constant_like(const Value& x, double value) {
   return detail::emit(x.context(), x.join(), "constant", {}, attributes, Type{x.dtype(), {}}, 1).front();
 }
 
-// Pointwise ops. Operands broadcast as in NumPy and have one dtype; a number takes the dtype of the value.
+// Pointwise ops. Operands broadcast as in NumPy and must
+// have one dtype. A number takes the dtype of the value.
 // clang-format off
 inline Value operator-(const Value& x) { return emit("neg", {x}); }
 inline Value operator+(const Value& a, const Value& b) { return emit("add", {a, b}); }
@@ -261,23 +262,23 @@ inline Value rsqrt(const Value& x) { return emit("rsqrt", {x}); }
 inline Value tanh(const Value& x) { return emit("tanh", {x}); }
 inline Value erf(const Value& x) { return emit("erf", {x}); }
 inline Value sigmoid(const Value& x) { return emit("sigmoid", {x}); }
-/// The exact form, by erf. For the other form: emit("gelu", {x}, {{"approximate", "tanh"}}).
+/// Returns the exact form, with erf. For the tanh form, write emit("gelu", {x}, {{"approximate", "tanh"}}).
 inline Value gelu(const Value& x) { return emit("gelu", {x}); }
 inline Value silu(const Value& x) { return emit("silu", {x}); }
-/// max(x, 0); the gradient at 0 is 0.
+/// Returns max(x, 0). The gradient at 0 is 0.
 inline Value relu(const Value& x) { return emit("relu", {x}); }
-/// Returns x; no gradient flows back through it.
+/// Returns x, but no gradient flows back through it, as with detach() in PyTorch.
 inline Value stop_gradient(const Value& x) { return emit("stop_gradient", {x}); }
-// At a tie each operand gets half the gradient.
+// If a and b are equal, each of them gets half the gradient.
 inline Value maximum(const Value& a, const Value& b) { return emit("maximum", {a, b}); }
 inline Value minimum(const Value& a, const Value& b) { return emit("minimum", {a, b}); }
-/// a^b, where a > 0 or b is a whole number.
+/// Returns a^b. Either a > 0, or b is a whole number.
 inline Value pow(const Value& a, const Value& b) { return emit("pow", {a, b}); }
-/// Returns an i1 tensor. direction: lt le gt ge eq ne.
+/// Returns an i1 tensor. `direction` is one of lt, le, gt, ge, eq and ne.
 inline Value compare(const char* direction, const Value& a, const Value& b) {
   return emit("compare", {a, b}, {{"direction", direction}});
 }
-/// Returns, for each element, if_true where `condition` (i1) is true, else if_false.
+/// Returns, for each element, if_true where `condition` (i1) is true, else if_false, as torch.where does.
 inline Value select(const Value& condition, const Value& if_true, const Value& if_false) {
   return emit("select", {condition, if_true, if_false});
 }
@@ -295,9 +296,9 @@ inline Value at_least_f32(const Value& x) {
   return dtype == DType::bf16 || dtype == DType::f16 ? cast(x, DType::f32) : x;
 }
 
-// Reductions keep their axes with extent 1; a negative axis counts from the end. Without axes they reduce
-// all axes: mean(g) of tokens is [1, 1, 1], of feature maps [1, 1, 1, 1]. In max, ties share the gradient
-// evenly.
+// Reductions keep the reduced axes with extent 1. A negative axis counts from
+// the end. Without axes they reduce all axes: mean(g) is [1, 1, 1] for tokens
+// and [1, 1, 1, 1] for feature maps. In max, ties share the gradient evenly.
 inline Value sum(const Value& x, const Ints& axes) {
   return emit("sum", {x}, {{"axes", axes}});
 }
@@ -313,13 +314,13 @@ inline Value mean(const Value& x, const Ints& axes) {
   const Value total = sum(x, axes);
   return total / (elements(x) / elements(total));
 }
-/// The axes 0 to rank - 1.
+/// Returns the axes 0 to rank - 1.
 inline Ints all_axes(const Value& x) {
   Ints axes(x.shape().size());
   for (std::size_t axis = 0; axis < axes.size(); ++axis) axes[axis] = static_cast<std::int64_t>(axis);
   return axes;
 }
-// The reduction over all axes. A scalar has no axes and is returned as it is.
+// These functions reduce all axes. They return a scalar unchanged, because it has no axes.
 inline Value sum(const Value& x) {
   const Ints axes = all_axes(x);
   return axes.empty() ? x : sum(x, axes);
@@ -333,11 +334,11 @@ inline Value mean(const Value& x) {
   return axes.empty() ? x : mean(x, axes);
 }
 
-/// exp(x - max) divided by its sum along the axis, of x's shape.
+/// Returns exp(x - max) divided by its sum along the axis, in x's shape.
 inline Value softmax(const Value& x, std::int64_t axis) {
   return emit("softmax", {x}, {{"axis", axis}});
 }
-/// The elements of x in row-major order, in a shape with as many elements.
+/// Returns the elements of x, in row-major order, in a shape with the same number of elements.
 inline Value reshape(const Value& x, const Ints& shape) {
   return emit("reshape", {x}, {}, Type{x.dtype(), shape});
 }
@@ -345,7 +346,7 @@ inline Value reshape(const Value& x, const Ints& shape) {
 inline Value transpose(const Value& x, const Ints& permutation) {
   return emit("transpose", {x}, {{"permutation", permutation}});
 }
-/// The elements from `start` up to, not including, `limit` of one axis.
+/// Returns the elements of one axis from `start` up to, but not including, `limit`.
 inline Value slice(const Value& x, std::int64_t axis, std::int64_t start, std::int64_t limit) {
   Ints limits = x.shape();
   Ints starts(limits.size(), 0);
@@ -361,17 +362,19 @@ inline Value concat(std::span<const Value> parts, std::int64_t axis) {
 inline Value concat(std::initializer_list<Value> parts, std::int64_t axis) {
   return concat(std::span<const Value>(parts.begin(), parts.size()), axis);
 }
-/// [..., m, k] times [..., k, n] is [..., m, n]. The leading axes must be equal, or b has rank 2 and is
-/// used for all of them. With transpose_a or transpose_b, the last two axes of that operand are swapped.
+/// Returns the product of a [..., m, k] and b [..., k, n], which is [..., m, n]. Either the leading axes are
+/// equal, or b has rank 2 and is used for all of them. transpose_a and transpose_b first swap the last two
+/// axes of a or b.
 inline Value matmul(const Value& a, const Value& b, bool transpose_a = false, bool transpose_b = false) {
   return emit("matmul", {a, b}, {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
 }
 
 // --- Joins and weights ------------------------------------------------------------------------------------
 
-/// The initial values of a new weight, drawn from the seed and the weight's name. Use the static functions.
+/// The initial values of a new weight. Random ones are drawn from the seed and the weight's name. Use the
+/// static functions to make an Init.
 struct Init {
-  std::uint32_t kind = REWIRE_INIT_ZEROS;  // REWIRE_INIT_…, which says what a and b are
+  std::uint32_t kind = REWIRE_INIT_ZEROS;  // a REWIRE_INIT_… constant, which defines the meaning of a and b
   double a = 0;
   double b = 0;
   std::vector<double> numbers = {};  // the numbers of values()
@@ -379,32 +382,33 @@ struct Init {
   static Init zeros() { return {}; }
   static Init ones() { return {REWIRE_INIT_ONES, 0, 0}; }
   static Init constant(double value) { return {REWIRE_INIT_CONSTANT, value, 0}; }
-  /// The given numbers, row-major, one per element.
+  /// Takes the given numbers, row-major, one per element.
   static Init values(std::vector<double> numbers) { return {REWIRE_INIT_ZEROS, 0, 0, std::move(numbers)}; }
-  /// Normal numbers of mean 0.
+  /// Draws normal numbers with mean 0.
   static Init normal(double std) { return {REWIRE_INIT_NORMAL, std, 0}; }
-  /// Normal numbers of mean 0, none beyond +-cut. The cut is in the weight's units, not in deviations.
+  /// Draws normal numbers with mean 0, none beyond +-cut.
+  /// The cut is in the weight's units, not in deviations.
   static Init trunc_normal(double std, double cut) { return {REWIRE_INIT_TRUNC_NORMAL, std, cut}; }
-  /// Uniform numbers in [low, high).
+  /// Draws uniform numbers in [low, high).
   static Init uniform(double low, double high) { return {REWIRE_INIT_UNIFORM, low, high}; }
-  /// Uniform in +-sqrt(6 / (fan in + fan out)) (Glorot and Bengio, 2010); the fans are the last two axes,
-  /// out by in.
+  /// Draws uniform numbers in +-sqrt(6 / (fan in + fan out)) (Glorot and Bengio, 2010). The fans are the
+  /// last two axes, out by in.
   static Init xavier_uniform() { return {REWIRE_INIT_XAVIER_UNIFORM, 0, 0}; }
 };
 
-/// The training group of a weight: decay (as for matrices), no_decay (as for norms and biases), or frozen,
-/// which does not train.
+/// How a weight trains. `decay` is with weight decay, as for matrices. `no_decay` is without, as for norms
+/// and biases. A `frozen` weight does not train.
 enum class Group { decay, no_decay, frozen };
 
-/// Optimizer settings of one weight. A number that is not given keeps the run's value.
+/// Optimizer settings of one weight. An empty field keeps the run's value.
 struct WeightHint {
   std::optional<double> lr_scale = {};      // multiplies the run's learning rate; finite, > 0
-  std::optional<double> weight_decay = {};  // replaces the run's; finite, >= 0; 0: no decay
+  std::optional<double> weight_decay = {};  // replaces the run's weight decay; finite, >= 0; 0: none
   std::optional<double> beta1 = {};         // in [0, 1); optimizers without betas (SGD) ignore both
   std::optional<double> beta2 = {};
 };
 
-/// Facts about a weight of the model. Class Initialise reads and writes its values.
+/// Facts about a weight of the model. Initialise::read and Initialise::write access its values.
 struct Weight {
   std::string name;         // full name: "blocks.3.attn.qkv.weight"
   std::string role;         // "norm", "qkv", "proj", "fc1", "fc2", "conv", ...
@@ -435,15 +439,15 @@ struct Weight {
 struct Place {
   const char* file;
   int line;
-  /// As a default argument, returns the place of the call.
+  /// Returns the place of the call that uses it as a default argument.
   static constexpr Place current(const char* file_name = __builtin_FILE(),
                                  int line_number = __builtin_LINE()) {
     return {file_name, line_number};
   }
 };
 
-/// A residual join. Its facts are fields, and functions access its slots. In initialise() its values are
-/// empty.
+/// A residual join, where a branch is added to the stream. Its fields are facts, and its functions access
+/// its slots. In initialise(), its values are empty.
 class Join {
  public:
   Join(detail::Context context, std::uint32_t index) : context_(context), index_(index) {
@@ -472,17 +476,17 @@ class Join {
   std::string scope;                      // "encoder", "decoder"
   std::string last_weight;                // full name of the weight that ends the branch
   std::int64_t block, stage;              // counted from 0
-  std::int64_t join_index, join_count;    // over all joins of the scope; filters do not renumber
+  std::int64_t join_index, join_count;    // over all joins of the scope; filters do not renumber them
   std::int64_t heads;                     // attention heads; 0 if there are none
-  std::int64_t batch_axis;                // of stream and branch, counted from 0
-  std::int64_t token_axis, channel_axis;  // of [N, C, H, W]: 2, the first spatial axis; and 1
+  std::int64_t batch_axis;                // the batch axis of stream and branch, counted from 0
+  std::int64_t token_axis, channel_axis;  // in [N, C, H, W]: 2, the first spatial axis; and 1
   std::int64_t block_count;               // blocks of the join's scope; filters do not change it
-  double drop_path;                       // the rate at which training drops a sample's branch
-  Value stream;                           // x, [N, T, D] or [N, C, H, W]
-  Value branch;                           // f, after drop path; the stream's type
+  double drop_path;                       // the rate at which training drops a sample's branch; 0: never
+  Value stream;                           // x: [N, T, D] or [N, C, H, W]
+  Value branch;                           // f, after drop path; it has the stream's type
   Value input;                            // the branch's input: LN(x) in a pre-norm block
 
-  /// Returns all axes of the stream but the batch axis.
+  /// Returns all axes of the stream except the batch axis.
   Ints axes_within_sample() const {
     Ints axes;
     for (std::int64_t axis = 0; axis < std::ssize(stream.shape()); ++axis) {
@@ -491,15 +495,15 @@ class Join {
     return axes;
   }
 
-  /// Returns the axes of the tokens or pixels: {1} of [N, T, D], {2, 3} of [N, C, H, W].
+  /// Returns the axes of the tokens or pixels: {1} for [N, T, D], {2, 3} for [N, C, H, W].
   Ints token_axes() const {
     Ints axes = axes_within_sample();
     std::erase(axes, channel_axis);
     return axes;
   }
 
-  /// Returns the stream's shape with every extent but the channels' set to 1: [1, 1, D] or [1, C, 1, 1]. It
-  /// suits a weight with one number per channel that broadcasts over the rest.
+  /// Returns the stream's shape with every extent but the channels' set to 1: [1, 1, D] or [1, C, 1, 1]. Use
+  /// it for a weight with one number per channel, which broadcasts over the other axes.
   Ints channel_shape() const {
     const Ints shape = stream.shape();
     Ints result(shape.size(), 1);
@@ -508,8 +512,8 @@ class Join {
     return result;
   }
 
-  /// Returns the weights that the branch reads, or only those of a role: "norm", "qkv", "proj", "fc1",
-  /// "fc2", "conv".
+  /// Returns the weights that the branch reads. With a role, returns only the weights of that role: "norm",
+  /// "qkv", "proj", "fc1", "fc2", "conv".
   std::vector<Weight> weights(std::string_view role = {}) const {
     std::vector<Weight> result;
     for (std::uint32_t i = 0; i < read().weight_count; ++i) {
@@ -521,7 +525,7 @@ class Join {
     return result;
   }
 
-  // The current terms of the sum.
+  // These functions return the current terms of the sum.
   Value shortcut() const { return from_host(read().shortcut); }
   Value branch_slot() const { return from_host(read().branch_slot); }
   std::vector<Value> paths() const {
@@ -532,7 +536,7 @@ class Join {
     return result;
   }
 
-  /// Returns the current sum of the terms.
+  /// Returns the current sum of the terms: the join's result.
   Value sum() const {
     Value total = shortcut();
     total += branch_slot();
@@ -540,8 +544,8 @@ class Join {
     return total;
   }
 
-  // Setting or clearing a slot claims it for this plugin; throws Error if another plugin has claimed it.
-  // Adding a path claims nothing. Each value must have the stream's type.
+  // Setting or clearing a slot claims it for this plugin. It throws Error if another plugin has claimed the
+  // slot. Adding a path claims nothing. Each value must have the stream's type.
   void set_shortcut(const Value& v, Place place = Place::current()) const {
     set("set_shortcut", context_.host->set_shortcut, v, place);
   }
@@ -552,15 +556,16 @@ class Join {
   void add_path(const Value& v, Place place = Place::current()) const {
     set("add_path", context_.host->add_path, v, place);
   }
-  /// Sets x' = v. Claims both slots and all paths; throws Error if any of them was set, changed or added
-  /// before. Afterwards only change_sum is allowed at this join.
+  /// Makes v the join's result, x' = v. Claims both slots and all paths. Throws Error if any of them was
+  /// set, changed or added before. After set_sum, only change_sum is allowed at this join.
   void set_sum(const Value& v, Place place = Place::current()) const {
     set("set_sum", context_.host->set_sum, v, place);
   }
-  // Compute v from the current shortcut(), branch_slot() or sum(); v replaces it. These functions claim
-  // nothing. Several plugins may use them, and they apply in the order in which the user names the plugins.
-  // A plugin that sets a slot must be named before a plugin that changes it. A plugin that sets, changes or
-  // adds a term must be named before a plugin that changes the sum.
+  // These functions replace the current shortcut(), branch_slot() or sum() by v. Compute
+  // v from the value that it replaces. The functions claim nothing. Several plugins may
+  // use them, and their changes apply in the order in which the user names the plugins. A
+  // plugin that sets a slot must be named before a plugin that changes it. A plugin that
+  // sets, changes or adds a term must be named before a plugin that changes the sum.
   void change_shortcut(const Value& v, Place place = Place::current()) const {
     set("change_shortcut", context_.host->change_shortcut, v, place);
   }
@@ -590,8 +595,8 @@ class Join {
       throw Error(name + " has no '" + role + "'; leave it out by sites=, layers= or stages=");
     return from_host(found);
   }
-  /// Makes every reader of the value read v instead; for the roles "norm_input" to "hidden", only readers
-  /// in the branch. v has the same type. If another plugin has replaced the value before, v must be
+  /// Makes every reader of the value read v instead. For the roles "norm_input" to "hidden", it affects only
+  /// readers in the branch. v has the same type. If another plugin has replaced the value before, v must be
   /// computed from that replacement. "input" and "exit" can be replaced once.
   void replace(const std::string& role, const Value& v, Place place = Place::current()) const {
     const auto replace_value = [&role, this](rewire_call call, std::uint32_t index, rewire_value handle) {
@@ -599,7 +604,7 @@ class Join {
     };
     set("replace", replace_value, v, place);
   }
-  /// Makes the branch read v instead of the norm's result: replace("input", v).
+  /// Makes the branch read v instead of the norm's result. It is the same as replace("input", v).
   void set_input(const Value& v, Place place = Place::current()) const { replace("input", v, place); }
 
   /// Emits an op at this join. Use it for ops without operands, and for ops that must be placed here.
@@ -607,17 +612,17 @@ class Join {
              std::initializer_list<Attribute> attributes = {}, const std::optional<Type>& type = {}) const {
     return detail::emit(context_, index_, op, operands, attributes, type, 1).front();
   }
-  /// Returns a tensor that is v everywhere.
+  /// Returns a tensor of this type whose elements are all v.
   Value constant(double v, const Type& type) const { return emit("constant", {}, {{"value", v}}, type); }
   /// Returns an i1 scalar: true in a training step, false in evaluation and inference.
   Value is_training() const { return take(context_.host->is_training(context_.call, index_)); }
-  /// Returns uniform numbers in [0, 1), new ones every step. Each (join, plugin, name) has its own random
-  /// stream.
+  /// Returns uniform numbers in [0, 1), which are new in every step.
+  /// Each (join, plugin, name) has a random stream of its own.
   Value rng_stream(const char* stream_name, const Type& type) const {
     const rewire_type c_type = detail::to_c(type);
     return take(context_.host->rng_stream(context_.call, index_, stream_name, &c_type));
   }
-  /// Adds the weight "blocks.3.join_attn.<name>", of this type, and returns its value.
+  /// Adds a weight of this type and returns its value. Its full name is "blocks.3.join_attn.<name>".
   Value add_weight(const char* weight_name, const Type& type, Init init, Group group) const {
     const rewire_type c_type = detail::to_c(type);
     rewire_new_weight weight{};
@@ -634,8 +639,8 @@ class Join {
     }
     return take(context_.host->add_weight(context_.call, index_, &weight));
   }
-  /// Adds a weight that is stored in f32, which optimizers need, whatever the stream's dtype (in f64 if the
-  /// stream is f64). Returns its value, cast to the stream's dtype.
+  /// Adds a weight and returns its value, cast to the stream's dtype. The weight is stored in f32, which
+  /// optimizers need, whatever the stream's dtype. If the stream is f64, it is stored in f64.
   Value add_weight(const char* weight_name, const Ints& shape, Init init, Group group) const {
     const DType dtype = stream.dtype();
     const DType kept = dtype == DType::f64 ? DType::f64 : DType::f32;
@@ -654,13 +659,13 @@ class Join {
   Value add_weight(const std::string& weight_name, const Ints& shape, Init init, Group group) const {
     return add_weight(weight_name.c_str(), shape, init, group);
   }
-  /// Returns any weight of the module, by its full name, as a value.
+  /// Returns the value of any weight of the module, by the weight's full name.
   Value weight_value(const std::string& full_name) const {
     return take(context_.host->weight_value(context_.call, index_, full_name.c_str()));
   }
 
-  // Hooks: work of a training step in addition to the forward pass. Name a weight as in add_weight at this
-  // join, or by its full name. A scalar is a float value of one element.
+  // Hooks: what a training step does in addition to the forward pass. Name a weight as in add_weight at this
+  // join, or by its full name. A scalar is a float value with one element.
   /// Sets optimizer settings of a weight. Throws Error if an earlier hint gave one of them another number,
   /// or if the weight does not train.
   void weight_hint(const std::string& weight, const WeightHint& hint) const {
@@ -678,7 +683,7 @@ class Join {
     context_.check(context_.host->weight_hint(context_.call, index_, weight.c_str(), &c));
   }
   /// Adds "report.<join>.<plugin>.<name>" to the training lines of metrics.jsonl: the scalar's mean over the
-  /// line's steps. Throws Error if this plugin has reported the name at this join.
+  /// line's steps. Throws Error if this plugin has already reported this name at this join.
   void report(const std::string& report_name, const Value& scalar, Place place = Place::current()) const {
     hook("report", context_.host->report, report_name, scalar, place);
   }
@@ -710,7 +715,7 @@ class Join {
   }
   Value from_host(rewire_value handle) const { return {context_, index_, handle}; }
   Value take(rewire_value handle) const { return from_host(context_.check(handle)); }
-  /// Calls a host function; an error message names the line in the plugin that made the call.
+  /// Calls a host function. An error message names the line of the plugin that made the call.
   template <class Function>
   void set(const char* what, const Function& function, const Value& v, const Place& place) const {
     at_place(what, v, place, [&] { return function(context_.call, index_, v.handle()); });
@@ -737,7 +742,7 @@ class Join {
 
 // --- The two calls ----------------------------------------------------------------------------------------
 
-/// Decomposed matrices [count, rows, cols], row-major. Qr: a = q r. Svd: a = u diag(s) vt.
+/// The results of Call::qr (a = q r) and Call::svd (a = u diag(s) vt), row-major, for `count` matrices.
 struct Qr {
   std::vector<double> q, r;
 };
@@ -745,12 +750,13 @@ struct Svd {
   std::vector<double> u, s, vt;
 };
 
-/// The common part of both calls: parameters, the seed, the joins that pass the user's filters, the log.
+/// What both calls offer: parameters, the seed, the joins
+/// that pass the user's filters, decompositions, the log.
 class Call {
  public:
   Call(const rewire_host* host, rewire_call call) : context_{host, call} {}
 
-  // A parameter of the schema, of this kind. Throws Error if the schema has no such name or another kind.
+  // These return the value of a parameter. They throw Error if the schema has no such name or another kind.
   bool get_bool(const char* name) const {
     return context_.checked(context_.host->get_bool(context_.call, name)) != 0;
   }
@@ -764,7 +770,7 @@ class Call {
   std::string get_text(const char* name) const {
     return context_.checked(context_.host->get_text(context_.call, name));
   }
-  /// The seed of the run.
+  /// Returns the seed of the run.
   std::uint64_t seed() const { return context_.checked(context_.host->seed(context_.call)); }
 
   /// Returns the joins that pass the user's filters, in network order.
@@ -775,8 +781,8 @@ class Call {
     return result;
   }
 
-  /// Decomposes each matrix; requires rows >= cols. q [rows, cols] has orthonormal columns, and r [cols,
-  /// cols] is upper triangular with a diagonal >= 0.
+  /// Decomposes each matrix a = q r. It needs rows >= cols. q [rows, cols] has orthonormal columns, and r
+  /// [cols, cols] is upper triangular with a diagonal >= 0.
   Qr qr(std::span<const double> a, std::size_t count, std::size_t rows, std::size_t cols) const {
     if (a.size() != count * rows * cols)
       throw std::logic_error("qr: the number of elements does not fit the matrices' sizes");
@@ -785,8 +791,8 @@ class Call {
         context_.host->qr(context_.call, count, rows, cols, a.data(), result.q.data(), result.r.data()));
     return result;
   }
-  /// Decomposes each matrix. With k = min(rows, cols): u [rows, k], where the entry of largest magnitude in
-  /// each column is > 0; s [k], descending; vt [k, cols].
+  /// Decomposes each matrix a = u diag(s) vt. With k = min(rows, cols), u is [rows, k], s is [k] in
+  /// descending order, and vt is [k, cols]. In each column of u, the entry of largest magnitude is > 0.
   Svd svd(std::span<const double> a, std::size_t count, std::size_t rows, std::size_t cols) const {
     if (a.size() != count * rows * cols)
       throw std::logic_error("svd: the number of elements does not fit the matrices' sizes");
@@ -798,8 +804,8 @@ class Call {
     return result;
   }
 
-  /// Computes only the first `largest` triples of svd, several times as fast if they are few: of each matrix
-  /// u [rows, largest], s [largest], vt [largest, cols].
+  /// Computes only the first `largest` triples of svd. This is several times as fast if they are few. For
+  /// each matrix, u is [rows, largest], s is [largest] and vt is [largest, cols].
   Svd svd_of_largest(std::span<const double> a, std::size_t count, std::size_t rows, std::size_t cols,
                      std::size_t largest) const {
     if (a.size() != count * rows * cols || largest > std::min(rows, cols))
@@ -811,7 +817,8 @@ class Call {
     return result;
   }
 
-  /// Writes a line to the user's log, after the plugin's name. level: REWIRE_LOG_DEBUG, _INFO or _WARNING.
+  /// Writes a line to the user's log, after the plugin's
+  /// name. `level` is REWIRE_LOG_DEBUG, _INFO or _WARNING.
   void log(std::uint32_t level, const std::string& message) const {
     context_.host->log(context_.call, level, message.c_str());
   }
@@ -820,14 +827,14 @@ class Call {
   detail::Context context_;
 };
 
-/// The argument of `rewrite`. It is valid until rewrite returns, and so is everything that it returned.
+/// The argument of `rewrite`. It is valid until rewrite returns, and so are all values that it returned.
 class Rewrite : public Call {
  public:
   using Call::Call;
 };
 
-/// The argument of `initialise`: access to fresh weights, as the model and the earlier plugins initialised
-/// them.
+/// The argument of `initialise`. It gives access to fresh weights,
+/// as the model and the earlier plugins initialised them.
 class Initialise : public Call {
  public:
   using Call::Call;
@@ -854,12 +861,12 @@ class Initialise : public Call {
   void write(const Weight& weight, std::span<const double> data) const {
     context_.check(context_.host->write_weight(context_.call, weight.name.c_str(), data.data(), data.size()));
   }
-  // Random numbers that depend only on the seed, the plugin's name, `stream` and the index.
+  // These random numbers depend only on the seed, the plugin's name, `stream` and the index.
   /// Returns uniform numbers in [0, 1).
   std::vector<double> uniform(const std::string& stream, std::size_t count) const {
     return draw(context_.host->draw_uniform, stream, count);
   }
-  /// Returns normal numbers of mean 0 and standard deviation 1.
+  /// Returns normal numbers with mean 0 and standard deviation 1.
   std::vector<double> normal(const std::string& stream, std::size_t count) const {
     return draw(context_.host->draw_normal, stream, count);
   }
@@ -875,7 +882,7 @@ class Initialise : public Call {
 
 // --- The schema and the descriptor ------------------------------------------------------------------------
 
-/// The range of a number. Both ends are included unless the flags exclude them.
+/// The range of a number. It includes both ends, unless the flags exclude them.
 struct Bounds {
   std::uint32_t flags = 0;
   double min = 0;
@@ -891,8 +898,8 @@ constexpr Bounds between(double min, double max) {
   return {REWIRE_MIN | REWIRE_MAX, min, max};
 }
 
-// These make a parameter from its name ([a-z][a-z0-9_]*), its default as a user would write it, and one
-// line of documentation. The text must live as long as the library, as literals do.
+// These functions make a parameter from its name ([a-z][a-z0-9_]*), its default as a user would write it,
+// and one line of documentation. The texts must live as long as the library, as literals do.
 constexpr rewire_parameter bool_parameter(const char* name, const char* default_value, const char* doc) {
   return {name, default_value, doc, nullptr, REWIRE_PARAMETER_BOOL, 0, 0, 0};
 }
@@ -917,7 +924,8 @@ inline constexpr std::span<const rewire_parameter> kNoParameters;
 
 namespace detail {
 
-/// Calls the author's function from the C boundary. No exception leaves it, and the first error is kept.
+/// Calls the author's function from the C boundary. No
+/// exception leaves it, and the host keeps the first error.
 template <class CallType, auto Function>
 std::int32_t boundary(const rewire_host* host, rewire_call call) noexcept {
   try {

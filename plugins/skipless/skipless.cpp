@@ -1,12 +1,11 @@
-// The residual-free transformer: every chosen join is x' = f, and the branch is initialised so that the
-// network without shortcuts is as well conditioned as one with them (row vectors, y = x W; k = d / heads):
-//   W_V W_O         = scale^2 times an orthogonal matrix, of two uniform orthogonal matrices a block
-//   W_Q,h W_K,h^T   = the best rank-k approximation of alpha Z_h + beta I, Z of variance 1 / d, for each
-//   head:
+// The residual-free transformer: every chosen join is x' = f. The branch is initialised so that the network
+// without shortcuts is as well conditioned as one with them (row vectors, y = x W; k = d / heads):
+//   W_V W_O         = scale^2 times an orthogonal matrix, from two uniform orthogonal matrices per block
+//   W_Q,h W_K,h^T   = the best rank-k approximation of alpha Z_h + beta I for head h, Z of variance 1 / d:
 //                     with its decomposition U S V^T, W_Q = U_k S_k^1/2 and W_K = V_k S_k^1/2
 //   W_1, W_2        = uniform semi-orthogonal times max(sqrt(out / in), 1), which keeps the mean square
-// and all their biases zero. Norms stay. A dropped branch or a branch scaled to nearly nothing would leave
-// nothing of the stream, so drop path and LayerScale are refused.
+// All their biases are set to zero, and norms stay unchanged. A branch that is dropped or scaled to nearly
+// nothing would leave nothing of the stream. So the plugin refuses networks with drop path or LayerScale.
 #include <algorithm>
 #include <cmath>
 #include <rewire_plugin.hpp>
@@ -30,7 +29,7 @@ bool ends_with(const std::string& text, std::string_view end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
-/// The branch's matrix of one role.
+/// Returns the branch's matrix of this role.
 Weight matrix_of(const Join& join, std::string_view role) {
   for (const Weight& weight : join.weights(role)) {
     if (weight.type.shape.size() == 2) return weight;
@@ -46,14 +45,14 @@ std::size_t cols_of(const Weight& weight) {
   return static_cast<std::size_t>(weight.type.shape.at(1));
 }
 
-/// Two matrices to draw, [rows, cols] and [rows, cols] or its transpose, from a stream each.
+/// Two matrices to draw, each from a stream of its own: [rows, cols], and [rows, cols] or its transpose.
 struct Pair {
   std::string first, second;
   std::size_t rows, cols;
-  bool transposed = false;  // the second
+  bool transposed = false;  // whether the second is [cols, rows]
 };
 
-/// [cols, rows] of q [rows, cols].
+/// Returns q [rows, cols] as [cols, rows].
 std::vector<double> transposed(std::span<const double> q, std::size_t rows, std::size_t cols) {
   std::vector<double> result(q.size());
   for (std::size_t i = 0; i < rows; ++i) {
@@ -62,14 +61,14 @@ std::vector<double> transposed(std::span<const double> q, std::size_t rows, std:
   return result;
 }
 
-/// Matrices of orthonormal rows or columns, whichever are fewer, uniformly distributed.
+/// Returns uniformly distributed matrices with orthonormal rows or columns, whichever are fewer.
 std::pair<std::vector<double>, std::vector<double>> semi_orthogonal(const Initialise& call,
                                                                     const Pair& pair) {
   const std::size_t tall = std::max(pair.rows, pair.cols), wide = std::min(pair.rows, pair.cols);
   std::vector<double> a = call.normal(pair.first, tall * wide);
   const std::vector<double> second = call.normal(pair.second, tall * wide);
   a.insert(a.end(), second.begin(), second.end());
-  const std::vector<double> q = call.qr(a, 2, tall, wide).q;  // a matrix a thread
+  const std::vector<double> q = call.qr(a, 2, tall, wide).q;  // one matrix per thread
   const auto of = [&](std::size_t index, bool is_tall) {
     const auto one = std::span(q).subspan(index * tall * wide, tall * wide);
     return is_tall ? std::vector<double>(one.begin(), one.end()) : transposed(one, tall, wide);
@@ -83,7 +82,7 @@ std::vector<double> times(double factor, std::vector<double> values) {
   return values;
 }
 
-/// alpha Z + beta I for each head, [heads, d, d].
+/// Returns alpha Z + beta I for each head, [heads, d, d].
 std::vector<double> attention_targets(const Initialise& call, const std::string& stream, std::size_t heads,
                                       std::size_t d) {
   const bool normal = call.get_text("noise") == "normal";
@@ -98,7 +97,7 @@ std::vector<double> attention_targets(const Initialise& call, const std::string&
 }
 
 struct Attention {
-  Weight qkv, proj;  // [3d, d]: the transposes of W_Q, W_K, W_V one below the other; [d, d]: that of W_O
+  Weight qkv, proj;  // [3d, d]: W_Q, W_K, W_V, each transposed, one below the other; [d, d]: W_O transposed
   std::size_t d, heads;
 };
 
@@ -112,7 +111,7 @@ Attention attention_of(const Join& join) {
   return a;
 }
 
-/// Whether the branch has the weights that initialise writes.
+/// Throws Error if the branch lacks a weight that initialise writes.
 void check_weights(const Join& join) {
   if (join.site == "attn") {
     attention_of(join);

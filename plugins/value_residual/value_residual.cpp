@@ -1,8 +1,8 @@
-// Value residuals (Zhou et al., Value Residual Learning, 2024): the values of the first attention V_1 stay in
-// sight of all later ones, which read
+// Value residuals (Zhou et al., Value Residual Learning, 2024): all later attentions also read V_1, the
+// values of the first attention. They use
 //   V' = first V_1 + own V
-// instead of V. kind=fixed: both numbers are constants; learnable: each attention trains its own two, which
-// start there; shared: V' = V_1 (SVFormer).
+// instead of V. kind=fixed: both factors are constants. learnable: each attention trains its own two
+// factors, which start at those constants. shared: V' = V_1 (SVFormer).
 #include <rewire_plugin.hpp>
 #include <string>
 

@@ -1,4 +1,5 @@
-// How far a block's tokens are from their mean (Tang et al., 2021): r(Z) = |Z - 1 z^T| with |M| = sqrt(|M|_1 |M|_inf).
+// The distance of a block's tokens from their mean (Tang et al., 2021): r(Z) = |Z - 1 z^T|, with
+// |M| = sqrt(|M|_1 |M|_inf).
 #include "ir/opcodes.h"
 #include "programs/diagnostic.h"
 
@@ -9,7 +10,7 @@ using ir::Builder;
 using ir::Opcode;
 using ir::Value;
 
-/// sqrt(|M|_1 |M|_inf) of each sample's matrix [tokens, width]: [batch, 1, 1].
+/// Returns sqrt(|M|_1 |M|_inf) of each sample's matrix [tokens, width], as [batch, 1, 1].
 Value composite_norm(Builder& b, Value matrices) {
   const Value sizes = b.unary(Opcode::abs, matrices);
   const Value column = b.max(b.sum(sizes, {1}), {2}), row = b.max(b.sum(sizes, {2}), {1});

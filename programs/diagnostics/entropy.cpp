@@ -1,4 +1,4 @@
-// The entropy of a block's attention: the mean over heads, queries and samples of -sum p ln p of a row.
+// The entropy of a block's attention: the mean of -sum p ln p of a row over heads, queries and samples.
 #include "ir/opcodes.h"
 #include "programs/diagnostic.h"
 #include "programs/sums.h"
@@ -11,8 +11,9 @@ using ir::DType;
 using ir::Opcode;
 using ir::Value;
 
-/// The entropy of softmax(scale q k^T) by rows, as ln Z - sum of e s / Z with s the logits less their largest and
-/// e = exp s: no probability of 0 has a logarithm.
+/// Returns the entropy of softmax(scale q k^T) by rows as ln Z - sum of e s / Z. s are the logits minus
+/// their maximum, e = exp s, and Z is the sum of e. This form takes no logarithm of a probability, which may
+/// be 0.
 Value row_entropy(Builder& b, Value query, Value key, double scale) {
   const Value logits =
       b.mul(b.matmul(b.cast(query, DType::f32), b.cast(key, DType::f32), false, true), scale);

@@ -1,4 +1,4 @@
-// Norms of the loss's gradient by the weights of each block, and by all.
+// Norms of the loss's gradient by the weights of each block, and by all weights.
 #include "ir/opcodes.h"
 #include "programs/diagnostic.h"
 #include "programs/programs.h"
@@ -9,7 +9,7 @@ namespace {
 
 using ir::Value;
 
-/// The norm over the weights whose names begin with `place`.
+/// Adds the gradient's norm over the weights whose names begin with `place`.
 void add_gradient(Observation& seen, const std::string& name, const std::string& place) {
   ir::Builder& b = seen.build();
   Value total;

@@ -1,4 +1,4 @@
-// Weights of one number that plugins have added to joins, under their names.
+// The weights of one number that plugins added to joins, under their names.
 #include "programs/diagnostic.h"
 #include "programs/programs.h"
 

@@ -1,6 +1,6 @@
-// Effective ranks of each block's output and of the features (Zhang et al., 2025). The host computes them in double precision: an
-// f32 Gram matrix loses what is below 1e-7 of its largest eigenvalue, the rows of several batches count together, and no device's
-// library has eigh.
+// Effective ranks of each block's output and of the features (Zhang et al., 2025). The host computes them in
+// double precision. An f32 Gram matrix would lose what is below 1e-7 of its largest eigenvalue. The rows of
+// several batches count together. Also, no device's library has eigh.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -18,7 +18,8 @@ using ir::Value;
 
 constexpr std::string_view kEffectiveRank = "effective_rank";
 
-/// What the product reads whose value, but for a bias, is `logits`; logits themselves where there is none.
+/// Returns the input of the product that gives `logits`,
+/// before a bias. Returns `logits` if there is no product.
 Value features_of(const ir::Function& function, Value logits) {
   const std::vector<std::int32_t> definitions = function.definitions();
   for (Value at = logits;;) {
@@ -31,7 +32,7 @@ Value features_of(const ir::Function& function, Value logits) {
   }
 }
 
-/// Each row less its mean. What is left of a constant row is rounding, and counts as nothing.
+/// Subtracts the row's mean. A constant row leaves only rounding errors, which become 0.
 void centre(std::span<double> row) {
   constexpr double kRounding = 8 * std::numeric_limits<double>::epsilon();
   const double mean = std::accumulate(row.begin(), row.end(), 0.0) / static_cast<double>(row.size());

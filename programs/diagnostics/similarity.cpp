@@ -1,4 +1,4 @@
-// The mean cosine of two different tokens of a block.
+// The mean cosine between two different tokens of a block.
 #include "ir/opcodes.h"
 #include "programs/diagnostic.h"
 
@@ -8,7 +8,7 @@ namespace {
 using ir::Builder;
 using ir::Value;
 
-/// With unit vectors u this is (|sum u|^2 - sum |u|^2) / (n (n - 1)).
+/// With unit vectors u, the mean cosine is (|sum u|^2 - sum |u|^2) / (n (n - 1)).
 void add_similarity(Observation& seen, const Block& block) {
   const Value tokens = seen.image_tokens(block);
   if (!tokens) return;

@@ -1,9 +1,10 @@
-// Diffusion along straight lines from noise to images, as SiT has it (Ma et al., ECCV 2024; flow matching, Lipman et al.,
-// ICLR 2023): forward(image, time [batch], label [batch]) -> velocity, of the image's shape. With noise e of the standard
-// normal distribution and t uniform in [0, 1), for each image x its own,
+// Diffusion along straight lines from noise to images, as in SiT (Ma et al., ECCV 2024; flow matching,
+// Lipman et al., ICLR 2023): forward(image, time [batch], label [batch]) -> velocity, of the image's shape.
+// Each image x has its own noise e from the standard normal distribution and its own t, uniform in [0, 1):
 //   x_t = t x + (1 - t) e,   loss = mean((velocity(x_t, t, label) - (x - e))^2)
-// Samples follow d x_t / d t = velocity from t = 0 to 1. In training a label is dropped with probability label_drop: the
-// network then sees the class that is none (Ho and Salimans, Classifier-Free Diffusion Guidance, 2022).
+// Samples follow d x_t / d t = velocity from t = 0 to 1. In training, a
+// label is dropped with probability label_drop. The network then sees the
+// null class (Ho and Salimans, Classifier-Free Diffusion Guidance, 2022).
 #include <array>
 #include <variant>
 
@@ -25,12 +26,12 @@ T attribute(const ir::Module& module, std::string_view name, T otherwise) {
   return held == nullptr ? otherwise : *held;
 }
 
-/// 0: any.
+/// Returns the number of classes; 0 means any.
 std::int64_t classes_of(const ir::Module& module) {
   return attribute(module, "classes", std::int64_t{0});
 }
 
-/// The number of the class that is none; 0: the network has none.
+/// Returns the number of the null class, or 0 if the network has none.
 std::int64_t null_class(const ir::Module& module) {
   return attribute(module, "null_class", false) ? classes_of(module) : 0;
 }
@@ -129,7 +130,7 @@ class Diffusion : public Objective {
     return b.cast(results.at("velocity"), b.type(image).dtype);
   }
 
-  /// [batch]
+  /// Returns the loss of each sample, [batch].
   static Value losses(Builder& b, Network& network, const NamedValues& inputs, Value label) {
     b.set_location("path");
     const Value image = inputs.at("image"), noise = inputs.at("noise"), time = inputs.at("time");

@@ -1,9 +1,9 @@
-// Self-distillation without labels (Caron et al., ICCV 2021): a student sees all views of an image, its teacher, the moving
-// average of its weights, the two global ones. With z the projections, q_t = softmax((z_t - c) / tau_t) of the teacher's
-// and p_s = softmax(z_s / tau_s) of the student's,
+// Self-distillation without labels (Caron et al., ICCV 2021). A student sees all views of an image. Its
+// teacher, the moving average of its weights, sees the two global views. z are the projections. The
+// teacher's q_t = softmax((z_t - c) / tau_t) and the student's p_s = softmax(z_s / tau_s) give
 //   loss = mean over the pairs of views t != s of the batch's mean of  -sum_k q_tk log p_sk
 //   c <- m c + (1 - m) mean of the z_t
-// tau_t goes in steps of an epoch, in equal ones, from warmup_teacher_temp to teacher_temp.
+// tau_t changes from warmup_teacher_temp to teacher_temp in equal steps, one per epoch.
 #include "ir/opcodes.h"
 #include "programs/objective.h"
 #include "programs/sums.h"
@@ -100,7 +100,7 @@ class SelfDistillation : public Objective {
     const Value q = targets(b, teacher, center, b.cast(temperature(b, network), b.type(teacher).dtype));
     const Value of_first = b.slice(q, 0, 0, batch), of_second = b.slice(q, 0, batch, 2 * batch);
     const Value others[] = {of_second, of_first};
-    // Sums over the pairs of views, and over the batch.
+    // The costs are sums over the pairs of views and over the batch.
     Value costs = sum_all(b, cross_entropy(b, b.concat(others, 0), student));
     if (local) {
       const Value both = b.reshape(b.add(of_first, of_second), {1, batch, outputs});
@@ -114,7 +114,7 @@ class SelfDistillation : public Objective {
     return {loss, {{{"entropy", "entropy"}, mean_all(b, entropy(b, q))}}, {{"center", next}}};
   }
 
-  /// Of the network as student and teacher at once, which see the same image.
+  /// Measures the network as student and teacher at once. Both see the same image.
   std::vector<Measured> evaluate(Builder& b, Network& network, const NamedValues& inputs,
                                  Value weight) const override {
     const Value z = projection(b, network.call("forward", {{"image", inputs.at("image")}}));
@@ -130,7 +130,7 @@ class SelfDistillation : public Objective {
   }
 
  private:
-  /// [count, B, C, H, W] -> [count B, C, H, W]
+  /// [count, B, C, H, W] -> [count B, C, H, W].
   static Value images(Builder& b, Value views) {
     ir::Shape shape = b.shape(views);
     shape[1] *= shape[0];
@@ -148,7 +148,7 @@ class SelfDistillation : public Objective {
     return b.unary(Opcode::stop_gradient, b.emit(Opcode::softmax, {sharpened}));
   }
 
-  /// -sum_k q_k log softmax(z / tau_s)_k, q broadcast.
+  /// Returns -sum_k q_k log softmax(z / tau_s)_k. q is broadcast.
   Value cross_entropy(Builder& b, Value q, Value z) const {
     return b.sum(b.mul(q, surprisals(b, b.div(z, s_.student_temp))), {-1});
   }
@@ -160,7 +160,7 @@ class SelfDistillation : public Objective {
     return b.unary(Opcode::neg, b.sum(b.mul(q, logs), {-1}));
   }
 
-  /// tau_t, f64[].
+  /// Returns tau_t, f64[].
   Value temperature(Builder& b, Network& network) const {
     const double from = s_.warmup_teacher_temp, to = s_.teacher_temp, epochs = s_.warmup_epochs;
     if (epochs == 0 || from == to) return b.constant(to, DType::f64);

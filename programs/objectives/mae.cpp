@@ -1,7 +1,8 @@
-// Masked autoencoding (He et al., CVPR 2022): forward(image, noise) -> (prediction [batch, patches, p p C], mask [batch,
-// patches], 1 where a patch was not seen) against the pixels t of each patch, in the order (row, column, channel):
+// Masked autoencoding (He et al., CVPR 2022): forward(image, noise) -> (prediction [batch, patches, p p C],
+// mask [batch, patches]). The mask is 1 for a patch that the network did not see. t are the pixels of each
+// patch, in the order (row, column, channel):
 //   loss = mean over the masked patches of mean((prediction - t)^2)
-// With norm_pix_loss t is (t - mean) / sqrt(var + 1e-6) of its own patch, with the unbiased variance.
+// With norm_pix_loss, t is (t - mean) / sqrt(var + 1e-6) of its own patch, with the unbiased variance.
 #include <cmath>
 
 #include "ir/opcodes.h"
@@ -60,8 +61,8 @@ class MaskedPixels : public Objective {
     return {{{"loss", "loss_sum", "count"}, sum, sum_all(b, weight)}};
   }
 
-  /// The original; what is seen of it, the rest 0, the mean of the data; the prediction, of raw pixels; and that with
-  /// what was seen in its place.
+  /// Returns four pictures: the original; the patches that were seen, with 0, the data's mean, elsewhere;
+  /// the prediction, in raw pixels; and the prediction with the seen patches in their places.
   std::vector<Picture> pictures(Builder& b, Network& network, const NamedValues& inputs) const override {
     const Value image = inputs.at("image");
     const NamedValues results = network.call("forward", {{"image", image}, {"noise", inputs.at("noise")}});
@@ -86,7 +87,7 @@ class MaskedPixels : public Objective {
   }
 
  private:
-  /// Pixels a side of a square patch; 0: the prediction is not of such patches.
+  /// Returns the side of a square patch in pixels, or 0 if the prediction is not of such patches.
   static std::int64_t patch_side(const ir::TensorType& image, const ir::TensorType& prediction) {
     if (prediction.rank() != 3 || prediction.shape[0] != image.shape[0] ||
         prediction.shape[2] % image.shape[1] != 0)
@@ -99,7 +100,7 @@ class MaskedPixels : public Objective {
     return tiles ? side : 0;
   }
 
-  /// [batch, patches, p p C]
+  /// Returns the image's patches, [batch, patches, p p C].
   static Value patches_of(Builder& b, Value image, std::int64_t side) {
     const ir::Shape shape = b.shape(image);
     const std::int64_t rows = shape[2] / side, columns = shape[3] / side;
@@ -107,13 +108,13 @@ class MaskedPixels : public Objective {
     return b.reshape(b.transpose(t, {0, 2, 4, 3, 5, 1}), {shape[0], rows * columns, side * side * shape[1]});
   }
 
-  /// The other way round, to the shape of an image.
+  /// The inverse of patches_of, to the shape of an image.
   static Value image_of(Builder& b, Value patches, std::int64_t side, const ir::Shape& shape) {
     const Value t = b.reshape(patches, {shape[0], shape[2] / side, shape[3] / side, side, side, shape[1]});
     return b.reshape(b.transpose(t, {0, 5, 1, 3, 2, 4}), shape);
   }
 
-  /// Of each patch, [batch, patches, 1]; and the pixels less the mean.
+  /// Mean and deviation of each patch, [batch, patches, 1], and the pixels minus the mean.
   struct Moments {
     Value mean, centred, deviation;
   };
@@ -131,7 +132,8 @@ class MaskedPixels : public Objective {
     return b.div(own.centred, own.deviation);
   }
 
-  /// [batch]: every sample has as many masked patches, so the mean of theirs is the mean of all.
+  /// Returns the loss of each sample, [batch]. All samples have the same number of masked patches, so the
+  /// mean of the samples' means is the mean over all masked patches.
   Value losses(Builder& b, Network& network, const NamedValues& inputs) const {
     const Value image = inputs.at("image");
     const NamedValues results = network.call("forward", {{"image", image}, {"noise", inputs.at("noise")}});

@@ -1,5 +1,6 @@
-// A class for each pixel: forward(image) -> (logits [batch, classes, height, width]) against label [batch, height, width]
-// by cross-entropy, the mean over the pixels whose label is one of the classes. Others do not count: 255, by custom.
+// A class for each pixel: forward(image) -> (logits [batch, classes, height, width]). The loss is the
+// cross-entropy against label [batch, height, width], as a mean over the pixels whose label is one of the
+// classes. Other labels do not count; 255 is the usual one.
 #include "ir/opcodes.h"
 #include "programs/objective.h"
 #include "programs/sums.h"
@@ -32,7 +33,7 @@ class Segmentation : public Objective {
 
   Trained train(Builder& b, Network& network, const NamedValues& inputs) const override {
     const Pixels p = pixels(b, network, inputs, "loss", {});
-    // A batch of which no pixel counts costs nothing.
+    // A batch in which no pixel counts has a loss of 0.
     const Value count = b.binary(Opcode::maximum, p.count, b.constant_like(p.count, 1));
     const Value loss = b.div(p.loss, count);
     return {loss, {{{"pixel_accuracy", "correct_pixels", "pixels"}, p.correct, p.count}}};

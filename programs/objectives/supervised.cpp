@@ -1,5 +1,6 @@
-// Classification: forward(image) -> (logits [batch, classes]) against one label a sample, or the probability of
-// each class, by cross-entropy with label smoothing (Szegedy et al., CVPR 2016), as PyTorch defines all of them.
+// Classification: forward(image) -> (logits [batch, classes]). The loss is cross-entropy with label
+// smoothing (Szegedy et al., CVPR 2016), against one label per sample or the probability of each class.
+// PyTorch defines them in the same way.
 #include "ir/opcodes.h"
 #include "programs/objective.h"
 #include "programs/sums.h"
@@ -13,9 +14,9 @@ using ir::Value;
 
 namespace {
 
-/// How many classes beat the label, f32 [batch]: those with a greater logit, those with an equal logit and a
-/// lower index (so that rank 0 is argmax), and those whose logit or the label's is NaN. The top-k hit is rank
-/// < k.
+/// Returns how many classes rank above the label, f32 [batch]. These classes
+/// have a greater logit, or an equal logit and a lower index (so that rank 0
+/// is argmax), or their logit or the label's is NaN. A top-k hit has rank < k.
 Value label_rank(Builder& builder, Value logits, Value labels) {
   const std::int64_t batch = builder.shape(logits).at(0), classes = builder.shape(logits).at(1);
   const DType dtype = builder.type(logits).dtype;
@@ -25,7 +26,7 @@ Value label_rank(Builder& builder, Value logits, Value labels) {
   Value one_hot = builder.compare("eq", index, label);
   Value zero = builder.constant(0, dtype);
   Value own = builder.sum(builder.select(one_hot, logits, zero), {1});
-  // "not <=" and not ">": a NaN then counts against the label.
+  // This uses "not <=" instead of ">", so that a NaN counts against the label.
   Value beats = builder.unary(Opcode::logical_not, builder.compare("le", logits, own));
   Value ties = builder.binary(Opcode::logical_and, builder.compare("eq", logits, own),
                               builder.compare("lt", index, label));
@@ -33,7 +34,8 @@ Value label_rank(Builder& builder, Value logits, Value labels) {
   return builder.reshape(builder.sum(ahead, {1}), {batch});
 }
 
-/// The samples, times `weight` [batch] where it is valid, whose rank is below k; a scalar.
+/// Returns the number of samples whose rank is below k,
+/// as a scalar. `weight` [batch], if valid, weighs them.
 Value count_hits(Builder& builder, Value rank, double k, Value weight = {}) {
   Value hits = builder.cast(builder.compare("lt", rank, builder.constant_like(rank, k)), DType::f32);
   return sum_all(builder, weight ? builder.mul(hits, weight) : hits);
@@ -114,14 +116,14 @@ class Supervised : public Objective {
   static Value logits_of(Network& network, const NamedValues& inputs) {
     return network.call("forward", {{"image", inputs.at("image")}}).at("logits");
   }
-  /// i64 [batch]: the label, or the most probable class, the first of a tie.
+  /// Returns the label, i64 [batch], or the most probable class, the first one of a tie.
   Value label_of(Builder& b, const NamedValues& inputs) const {
     if (!takes_probabilities_) return inputs.at("label");
     const Value target = inputs.at("target");
     const Value index = b.emit(Opcode::argmax, {target}, {{"axis", std::int64_t{1}}});
     return b.cast(b.reshape(index, {b.shape(target).at(0)}), DType::i64);
   }
-  /// [batch]. With probabilities t: -sum over k of ((1 - s) t_k + s / K) log softmax(logits)_k.
+  /// Returns [batch]. With probabilities t: -sum over k of ((1 - s) t_k + s / K) log softmax(logits)_k.
   Value cross_entropy(Builder& b, Value logits, const NamedValues& inputs, double label_smoothing) const {
     if (!takes_probabilities_)
       return b.emit(Opcode::cross_entropy, {logits, inputs.at("label")},
@@ -132,7 +134,7 @@ class Supervised : public Objective {
     Value target = b.cast(inputs.at("target"), b.type(logits).dtype);
     target = b.add(b.mul(target, 1 - label_smoothing), label_smoothing / classes);
     const Value surprise = surprisals(b, logits);
-    // A class that cannot be, at minus infinity, costs nothing where nobody asks for it.
+    // A class whose log-probability is minus infinity costs nothing if its target is 0.
     const Value zero = b.constant_like(target, 0);
     const Value costs = b.select(b.compare("eq", target, zero), zero, b.mul(target, surprise));
     return b.reshape(b.sum(costs, {1}), {batch});

@@ -1,4 +1,4 @@
-// AdamW for every weight (adamw_update.cpp).
+// AdamW for every weight; adamw_update.cpp has the formula.
 #include "programs/adamw_update.h"
 
 namespace rewire::programs {

@@ -1,10 +1,10 @@
-// LAMB (You et al., Large Batch Optimization for Deep Learning, ICLR 2020) in timm's form, t the weight's updates
-// with this one:
+// LAMB (You et al., Large Batch Optimization for Deep Learning, ICLR 2020) in timm's form. t is the number
+// of the weight's updates, including this one:
 //   m' = b1 m + (1 - b1) g,  v' = b2 v + (1 - b2) g^2
 //   d = m' / (1 - b1^t) / (sqrt(v') / sqrt(1 - b2^t) + eps) + wd w
 //   w' = w - lr q d,  q = |w| / |d| where both norms are > 0, else 1
-// A weight that does not decay has q = 1, but with always_adapt. The limit of the gradients' norm that timm has
-// beside these is the recipe's train.clip_norm.
+// A weight that does not decay has q = 1, unless always_adapt is set. timm also limits the gradients' norm;
+// here, the recipe's train.clip_norm does that.
 #include "ir/opcodes.h"
 #include "programs/optimizer.h"
 

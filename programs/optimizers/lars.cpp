@@ -1,6 +1,6 @@
 // LARS (You et al., Large Batch Training of Convolutional Networks, 2017) in the form of MoCo v3 and MAE:
 //   d = g + wd w,  q = c |w| / |d| where both norms are > 0, else 1,  u' = mu u + q d,  w' = w - lr u'
-// A weight of fewer than two axes has q = 1, and no decay but that of its hint.
+// A weight of fewer than two axes has q = 1. It does not decay, unless its hint says so.
 #include "programs/optimizer.h"
 
 namespace rewire::programs {

@@ -9,7 +9,7 @@ using ir::Value;
 
 namespace {
 
-/// 1, 0 or -1.
+/// Returns 1, 0 or -1.
 Value sign_of(Builder& b, Value x) {
   const Value zero = b.constant_like(x, 0), one = b.constant_like(x, 1), minus_one = b.constant_like(x, -1);
   return b.select(b.compare("gt", x, zero), one, b.select(b.compare("lt", x, zero), minus_one, zero));

@@ -1,11 +1,12 @@
-// Muon (Jordan et al., 2024, https://kellerjordan.github.io/posts/muon; PyTorch's form) for the matrices between the
-// first and the last layer, AdamW for all other weights:
+// Muon (Jordan et al., 2024, https://kellerjordan.github.io/posts/muon; PyTorch's form) for the matrices
+// between the first and the last layer, and AdamW for all other weights:
 //   m' = mu m + (1 - mu) g,  u = nesterov ? mu m' + (1 - mu) g : m',  x = u / max(|u|, 1e-7)
 //   ns_steps times  x = a x + (b x x^T + c (x x^T)^2) x,  (a, b, c) = (3.4445, -4.7750, 2.0315)
 //   w' = (1 - lr wd) w - lr s x
-// x goes towards the polar factor of u. s: original sqrt(max(1, rows / columns)); match_rms_adamw
-// 0.2 sqrt(max(rows, columns)) (Liu et al., Muon is Scalable for LLM Training, 2025). A weight of more than two axes
-// is a matrix of its first axis by all others. All in f32, where the public code rounds x to bf16.
+// x approaches the polar factor of u. s is sqrt(max(1, rows / columns)) with `original`, and
+// 0.2 sqrt(max(rows, columns)) with `match_rms_adamw` (Liu et al., Muon is Scalable for LLM Training, 2025).
+// A weight of more than two axes counts as a matrix of its first axis by all others. Everything is in f32;
+// the public code rounds x to bf16.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -28,8 +29,9 @@ ir::Shape matrix_shape(const ir::TensorType& weight) {
   return {weight.shape.at(0), weight.elements() / weight.shape.at(0)};
 }
 
-/// Not norms, biases, tokens and positions (they do not decay), what stands before the first block, the head, or what
-/// strategies add to joins. In a module that does not tell layers, patch embeddings stand before it.
+/// Returns whether Muon updates the weight. It does not update norms, biases, tokens and positions (they do
+/// not decay), weights before the first block, the head, or what strategies add to joins. If a module has no
+/// layer numbers, its patch embeddings count as weights before the first block.
 bool is_hidden_matrix(const ir::Parameter& weight) {
   constexpr std::array<std::string_view, 3> kOthers = {"head", "join", "pos_embed"};
   if (weight.type.rank() < 2 || !weight.decay || std::ranges::find(kOthers, weight.role) != kOthers.end())
@@ -38,7 +40,7 @@ bool is_hidden_matrix(const ir::Parameter& weight) {
   return std::ranges::min(matrix_shape(weight.type)) > 1;
 }
 
-/// Towards the polar factor of u [rows, columns], by products of the smaller of both sides.
+/// Returns an approximation of the polar factor of u [rows, columns]. Its products are of the smaller side.
 Value orthogonalised(Builder& b, Value u, std::int64_t steps) {
   const bool tall = b.shape(u)[0] > b.shape(u)[1];
   const Value norm = norm_of(b, u);
@@ -98,7 +100,7 @@ class Muon : public Optimizer {
     return {s, betas_of(parameter, values_), values_.get_double("eps")};
   }
 
-  /// With the rate by the matrix' shape.
+  /// Returns the settings with the learning rate scaled by the matrix's shape.
   WeightSettings of_shape(WeightSettings s, const ir::Parameter& parameter) const {
     const ir::Shape shape = matrix_shape(parameter.type);
     const auto rows = static_cast<double>(shape[0]), columns = static_cast<double>(shape[1]);

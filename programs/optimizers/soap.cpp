@@ -1,16 +1,17 @@
-// SOAP (Vyas et al., SOAP: Improving and Stabilizing Shampoo using Adam, ICLR 2025, Algorithm 3, and its authors'
-// code): Adam in the eigenbases of Shampoo's preconditioners. G_i is the gradient as a matrix of its axis i by all
-// others, Q_i the basis of axis i, x' = x in these bases; t counts the updates before this one, and the first one, of
-// t = 0, moves nothing:
+// SOAP (Vyas et al., SOAP: Improving and Stabilizing Shampoo using Adam, ICLR 2025, Algorithm 3, and its
+// authors' code): Adam in the eigenbases of Shampoo's preconditioners. G_i is the gradient as a matrix of
+// its axis i by all others. Q_i is the basis of axis i. t counts the updates before this one, and the first
+// update (t = 0) moves nothing. x' is x in the bases:
 //   g' = g in the bases,  m = b1 m + (1 - b1) g',  v = b2 v + (1 - b2) g'^2
 //   w = (1 - lr wd)(w - lr sqrt(1 - b2^t) / (1 - b1^t) (m / (sqrt(v) + eps) back from the bases))
 //   L_i = s L_i + (1 - s) G_i G_i^T
-// Behind the first update of a phase (`refresh_first`), where there is no basis yet: Q_i = eigenvectors of L_i. Behind
-// every precondition_frequency-th update after the run's first (`refresh`), with one step of a power iteration:
-//   the columns of Q_i, and axis i of v, in the order of diag(Q_i^T L_i Q_i), the largest first
+// After the first update of a phase (`refresh_first`), if there is no basis
+// yet: Q_i = eigenvectors of L_i. After every precondition_frequency-th
+// update since the run's first (`refresh`), one step of a power iteration:
+//   the columns of Q_i, and axis i of v, go in the order of diag(Q_i^T L_i Q_i), the largest first
 //   Q_i = qr(L_i Q_i);  m goes from the old bases to the new ones
-// An axis of one element, or of more than max_precond_dim, has no basis, and neither has a weight of one axis without
-// precondition_1d: there it is plain Adam.
+// An axis of one element, or of more than max_precond_dim, has no basis. A weight of one axis has none
+// either, unless precondition_1d is set. Along an axis without basis, SOAP is plain Adam.
 #include <algorithm>
 #include <string>
 #include <tuple>
@@ -28,14 +29,14 @@ using ir::Value;
 
 namespace {
 
-/// One value an axis of a weight, none where the axis has no basis.
+/// One value per axis of a weight; it is empty if the axis has no basis.
 using OfAxes = std::vector<Value>;
 
-/// x in the bases, or back from them.
+/// Returns x in the bases, or x converted back from them if `back`.
 Value rotated(Builder& b, Value x, const OfAxes& bases, bool back) {
   if (std::ranges::none_of(bases, [](Value basis) { return bool(basis); })) return x;
   const ir::Shape shape = b.shape(x);
-  // An axis at a time: the first one goes to the end.
+  // Each product handles one axis: it moves the first axis to the end.
   for (std::size_t axis = 0; axis < bases.size(); ++axis) {
     x = b.reshape(x, {shape[axis], b.type(x).elements() / shape[axis]});
     x = bases[axis] ? b.matmul(x, bases[axis], true, back) : b.transpose(x, {1, 0});
@@ -43,7 +44,7 @@ Value rotated(Builder& b, Value x, const OfAxes& bases, bool back) {
   return b.reshape(x, shape);
 }
 
-/// G G^T of x as a matrix of that axis by all others.
+/// Returns G G^T, with G = x as a matrix of this axis by all others.
 Value gram_of(Builder& b, Value x, std::size_t axis) {
   const ir::Shape& shape = b.shape(x);
   std::int64_t before = 1, extent = shape[axis];
@@ -98,7 +99,7 @@ class Soap : public Optimizer {
 
   std::int64_t period() const override { return values_.get_int("precondition_frequency"); }
 
-  /// The decompositions of all weights stand one behind the other, so that threads share them.
+  /// Emits the decompositions of all weights one after the other, so that threads can share them.
   std::vector<std::vector<Value>> refresh(Builder& b, const std::vector<Trainable>& weights,
                                           const std::vector<std::vector<Value>>& states,
                                           bool first) override {
@@ -110,7 +111,7 @@ class Soap : public Optimizer {
       b.set_location("refresh." + weights[i].name);
       if (!first) next[i][0] = rotated(b, states[i][0], bases[i], true);
     }
-    // visit(weight, axis, gram, basis) of all bases.
+    // Calls visit(weight, axis, gram, basis) for all bases.
     const auto each_basis = [&](const auto& visit) {
       for (std::size_t i = 0; i < weights.size(); ++i) {
         b.set_location("refresh." + weights[i].name);
@@ -152,7 +153,7 @@ class Soap : public Optimizer {
 
  private:
   struct Shared {
-    Value rate, of_mean, of_square, kept;  // the last is none where nothing decays
+    Value rate, of_mean, of_square, kept;  // the last is empty if nothing decays
   };
 
   std::vector<std::size_t> axes_with_bases(const ir::TensorType& weight) const {
@@ -165,7 +166,7 @@ class Soap : public Optimizer {
     return axes;
   }
 
-  /// Of the states of a weight its grams (0) or bases (1).
+  /// Returns the grams (which = 0) or the bases (which = 1) among the states of a weight.
   OfAxes of_axes(Builder& b, const Trainable& weight, const std::vector<Value>& states,
                  std::size_t which) const {
     const ir::TensorType& type = b.type(weight.value);
@@ -178,7 +179,7 @@ class Soap : public Optimizer {
     return found;
   }
 
-  /// L Q with its columns in the order of diag(Q^T L Q), in which axis `axis` of v is put too.
+  /// Returns L Q with its columns in the order of diag(Q^T L Q). Puts axis `axis` of v in the same order.
   static Value sorted_product(Builder& b, Value gram, Value basis, std::size_t axis, Value& v) {
     const Value product = b.matmul(gram, basis);
     const Value sizes = b.reshape(b.sum(b.mul(basis, product), {0}), {b.shape(gram)[0]});

@@ -5,8 +5,9 @@ namespace {
 
 using ir::Value;
 
-/// min_lr + (lr - min_lr) (1 + cos(pi min((s - W) / (T - W), 1))) / 2 with T = total_steps; without warmup_prefix
-/// min_lr + (lr - min_lr) (1 + cos(pi min(s / T, 1))) / 2, which the warm-up covers the beginning of.
+/// With T = total_steps: min_lr + (lr - min_lr) (1 + cos(pi min((s - W) / (T - W), 1))) / 2. Without
+/// warmup_prefix: min_lr + (lr - min_lr) (1 + cos(pi min(s / T, 1))) / 2, and the warm-up covers the
+/// beginning of the cosine.
 Value cosine(ir::Builder& b, Value s, double lr, const ir::Attributes& values, const Timeline& timeline) {
   const std::int64_t warmup = timeline.steps(values.get_double("warmup_epochs"));
   const double min_lr = values.get_double("min_lr");

@@ -7,7 +7,7 @@ namespace {
 
 using ir::Value;
 
-/// lr gamma^(number of milestones <= s)
+/// Returns lr gamma^(number of milestones <= s).
 Value multistep(ir::Builder& b, Value s, double lr, const ir::Attributes& values, const Timeline& timeline) {
   const ir::Doubles& milestones = values.get<ir::Doubles>("milestones");
   if (!std::ranges::is_sorted(milestones)) user_error("schedule.milestones must be in ascending order");

@@ -20,14 +20,14 @@ namespace {
 
 const WeightsFit kBackboneFit{.further = true};
 
-/// The network without head or decoder, where it has such a form.
+/// Replaces the network by its form without head or decoder, if it has one.
 void take_backbone(Network& network) {
   if (network.from_file) return;
   ir::Selection& model = network.recipe.model;
   if (!models::find_model(model.name).family->backbone.empty()) model = models::backbone_of(model);
 }
 
-/// Transforms of whole batches blend labels, which no feature has.
+/// Switches off transforms of whole batches: they blend labels, which features do not have.
 void drop_batch_transforms(Recipe& recipe) {
   for (const TransformRow* transform : transforms()) {
     if (transform->make_batch == nullptr) continue;

@@ -28,7 +28,7 @@ const ir::Op* definition_of(const ir::Function& f, const std::vector<std::int32_
   return at < 0 ? nullptr : &f.body[static_cast<std::size_t>(at)];
 }
 
-/// The parameters that `value` depends on.
+/// Returns the parameters that `value` depends on.
 std::vector<const ir::Parameter*> parameters_behind(const ir::Module& module, const ir::Function& f,
                                                     Value value) {
   const std::vector<std::int32_t> definitions = f.definitions();
@@ -48,7 +48,7 @@ std::vector<const ir::Parameter*> parameters_behind(const ir::Module& module, co
   return found;
 }
 
-/// Tokens in front of the patches: the class token, then registers.
+/// Tokens before the patches: the class token, then registers.
 struct Prefix {
   bool has_class = false;
   std::int64_t tokens = 0;
@@ -65,12 +65,12 @@ Prefix prefix_of(const ir::Module& module, const ir::Function& f, Value stream) 
   return prefix;
 }
 
-/// The norm of all tokens that stands behind the last block.
+/// The norm of all tokens after the last block.
 struct LastNorm {
   std::vector<Value> parameters;  // weight and bias, or none
   ir::Attributes attributes;
   ir::DType dtype = ir::DType::f32;  // of what it reads
-  bool of_mean = false;              // it is behind the pooling
+  bool of_mean = false;              // it comes after the pooling
 };
 
 /// A stream as tokens [batch, tokens, width].
@@ -111,7 +111,7 @@ class FeatureBuilder {
   }
 
  private:
-  /// What stands between the last block and the network's results.
+  /// Finds the values between the last block and the network's results.
   void find_end() {
     const std::vector<std::int32_t> definitions = f_.definitions();
     for (std::size_t i = blocks_.back().last_op + 1; i < f_.body.size(); ++i) {

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kColours = 3;
 constexpr std::int64_t kPairsInRow = 4, kLeastCell = 96;
 
-/// Of each component over all rows [count, 3]: the least becomes 0, the largest 255.
+/// Scales each component over all rows [count, 3]: the least value becomes 0, the largest 255.
 std::vector<std::uint8_t> as_bytes(const std::vector<double>& components) {
   std::vector<std::uint8_t> bytes(components.size());
   for (std::size_t c = 0; c < kColours; ++c) {
@@ -82,7 +82,7 @@ DrawnImage draw_pca_maps(const PcaPictures& p) {
     const std::vector<std::uint8_t> shown = unnormalised(
         p.pixels.subspan(static_cast<std::size_t>(i) * pixels, pixels), p.image.at(0), p.transforms);
     sheet.put(row, column, shown, p.image.at(0), height, columns);
-    // Channel by channel, and each patch as many pixels as it covers.
+    // Channel by channel; each patch fills the pixels that it covers.
     std::vector<std::uint8_t> map(kColours * static_cast<std::size_t>(height * columns));
     for (std::size_t at = 0; at < map.size(); ++at) {
       const auto place = static_cast<std::int64_t>(at) % (height * columns);

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostMaskBytes = std::size_t{1} << 28;
 
-/// MASKS/n01/a.png, where that is there, else MASKS/a.png.
+/// Returns MASKS/n01/a.png if it exists, else MASKS/a.png.
 std::string mask_of(const std::string& folder, const std::string& image) {
   const fs::path path = fs::path(image).replace_extension(".png");
   const fs::path nested = fs::path(folder) / path.parent_path().filename() / path.filename();

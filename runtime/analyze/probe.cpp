@@ -40,7 +40,7 @@ class ProbeSums {
       denominator += metric.denominator.empty() ? metric.count : number(metric.denominator);
     }
   }
-  /// 0 for what the objective does not tell, and of nothing.
+  /// Returns 0 for a value that the objective does not report, and for a mean over nothing.
   double mean(const std::string& name) const {
     const auto found = sums_.find(name);
     return found == sums_.end() || found->second.second == 0 ? 0 : found->second.first / found->second.second;
@@ -51,7 +51,7 @@ class ProbeSums {
   std::map<std::string, std::pair<double, double>> sums_;
 };
 
-/// forward -> the class of each pixel, i32 [batch, height, width].
+/// Adds the program predict: forward -> the class of each pixel, i32 [batch, height, width].
 void add_predict_program(ir::Module& module) {
   ir::Function function = module.function("forward");
   function.name = kPredict;
@@ -86,7 +86,7 @@ class ProbeRun {
     start_state(*engine_, module_, fresh_weights(module_, {}, training.seed), training.seed);
   }
 
-  /// The mean loss of the last epoch's steps.
+  /// Returns the mean loss of the last epoch's steps.
   double train() {
     const ir::PhiloxStream draws{training_.seed, 0, ir::stream_hash("probe.set")};
     double loss = 0;
@@ -123,7 +123,7 @@ class ProbeRun {
     return sums;
   }
 
-  /// Pixels by label and prediction.
+  /// Counts pixels by label and prediction.
   std::vector<std::int64_t> confusion(const ProbeSet& set, std::size_t classes) {
     std::vector<std::int64_t> counts(classes * classes);
     in_order(set, [&](std::span<const std::uint32_t> rows, std::int64_t count) {
@@ -141,7 +141,7 @@ class ProbeRun {
  private:
   std::int64_t steps() const { return smallest_ / batch_; }
 
-  /// The images of a set, batch by batch; the last is filled up with its first image.
+  /// Calls `each` for the images of a set, batch by batch. The set's first image fills up the last batch.
   void in_order(
       const ProbeSet& set,
       const std::function<void(std::span<const std::uint32_t> rows, std::int64_t count)>& each) const {
@@ -182,7 +182,7 @@ class ProbeRun {
   std::unique_ptr<Engine> engine_;
 };
 
-/// Numbers of an image.
+/// Returns how many numbers an image has.
 std::int64_t numbers_of(const ProbeSet& set) {
   return std::ssize(set.rows) / set.images;
 }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kApart = 1e-5;  // weight of an edge between patches that do not belong together
 
-/// The cosines of all pairs of rows; a row of zeros is at right angles to all.
+/// Returns the cosines of all pairs of rows; a row of zeros is at right angles to all.
 std::vector<double> cosines(std::span<const float> features, std::size_t count) {
   const std::size_t width = features.size() / count;
   std::vector<double> unit(features.begin(), features.end());
@@ -33,8 +33,8 @@ std::vector<double> cosines(std::span<const float> features, std::size_t count) 
   return products;
 }
 
-/// Of (D - E) y = lambda D y, by z = D^1/2 y: D^-1/2 E D^-1/2 z = (1 - lambda) z, whose largest eigenvalue is 1, of
-/// lambda = 0.
+/// Returns the second eigenvector of (D - E) y = lambda D y. With z = D^1/2 y: D^-1/2 E D^-1/2 z = (1 -
+/// lambda) z, whose largest eigenvalue is 1, for lambda = 0.
 std::vector<double> second_vector(std::vector<double> edges, std::size_t count) {
   std::vector<double> root(count), values(count), vectors(count * count), y(count);
   for (std::size_t i = 0; i < count; ++i)
@@ -48,7 +48,7 @@ std::vector<double> second_vector(std::vector<double> edges, std::size_t count) 
   return y;
 }
 
-/// Of the patches of the mask that are joined to the seed.
+/// Returns the box around the patches of the mask that are connected to the seed.
 PixelBox box_around(const std::vector<std::uint8_t>& mask, std::int64_t seed, std::int64_t columns) {
   const std::int64_t count = std::ssize(mask);
   std::vector<bool> seen(mask.size());
@@ -85,7 +85,7 @@ TokenCut token_cut(std::span<const float> features, std::int64_t rows, std::int6
   if (count < 2) user_error("tokencut: an image has {} patch; a cut takes two or more", count);
   std::vector<double> edges = cosines(features, count);
   for (double& edge : edges) edge = edge > options.tau ? 1 : kApart;
-  // All belong together, or none to another: there is nothing to cut.
+  // All patches belong together, or none to another: there is nothing to cut.
   const auto joined = static_cast<std::size_t>(std::ranges::count(edges, 1.0));
   if (joined == edges.size() || joined <= count)
     return {std::vector<double>(count), std::vector<std::uint8_t>(count, 1), 0, {0, 0, columns, rows}};

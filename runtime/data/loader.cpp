@@ -1,4 +1,4 @@
-// The pipeline behind Loader: threads claim batch numbers in order and prepare them in a ring of slots,
+// The threads of Loader claim batch numbers in order and prepare the batches in a ring of slots.
 // next() takes them out in order.
 #include "runtime/data/loader.h"
 
@@ -18,7 +18,7 @@ void reshape_tensor(HostTensor& tensor, const ir::TensorType& type) {
   if (tensor.type() != type || tensor.bytes().empty()) tensor = HostTensor(type);
 }
 
-/// Of `batch` rows.
+/// Returns the type of `batch` rows.
 ir::TensorType batch_type(const RowField& field, std::int64_t batch) {
   ir::TensorType type{field.type.dtype, {batch}};
   if (field.copies > 0) type.shape.insert(type.shape.begin(), field.copies);
@@ -38,7 +38,7 @@ void check(const LoaderOptions& options, std::int64_t count) {
   }
 }
 
-/// Training drops what is left over, evaluation pads it.
+/// Training drops the samples that do not fill a batch; evaluation pads them.
 std::int64_t batches_in(const LoaderOptions& options, std::int64_t samples) {
   return (samples + (options.training ? 0 : options.batch - 1)) / options.batch;
 }
@@ -140,7 +140,7 @@ void Loader::prepare(std::int64_t number, Batch& batch, const std::stop_token& s
 
 void Loader::fill(Batch& batch, const std::stop_token& stop) {
   const std::span<float> weights = batch.tensors.at("weight").as<float>();
-  // The rows of each field, copy by copy, one behind the other.
+  // The rows of each field; the rows of its copies follow one another.
   std::vector<std::span<std::byte>> columns;
   for (const RowField& field : options_.fields) {
     const std::span<std::byte> all = batch.tensors.at(field.name).bytes();
@@ -187,7 +187,7 @@ void Loader::draw_noise(Batch& batch, std::int64_t row, const Visit& visit) cons
 Loader::Order Loader::order_of(std::int64_t epoch) {
   const std::lock_guard lock(order_mutex_);
   if (const auto found = orders_.find(epoch); found != orders_.end()) return found->second;
-  // The slots reach over so many epochs at most; the oldest goes when another begins.
+  // The slots span at most this many epochs. When another epoch begins, the oldest order is dropped.
   const std::size_t most = 2 + slots_.size() / static_cast<std::size_t>(batches_per_epoch_);
   if (orders_.size() >= most) orders_.erase(orders_.begin());
   Order order = std::make_shared<const std::vector<std::uint32_t>>(

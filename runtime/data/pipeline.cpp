@@ -1,4 +1,4 @@
-// Fields of a source that are copied into rows and padded there.
+// The pipeline that copies fields of a source into rows and pads them there.
 #include "runtime/data/pipeline.h"
 
 #include <fmt/format.h>

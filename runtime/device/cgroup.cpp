@@ -1,4 +1,4 @@
-// Where a process's control groups stand, and what their files say; see cgroup.h, cgroups(7) and proc(5).
+// Finds a process's control groups and reads their files; see cgroup.h, cgroups(7) and proc(5).
 #include "runtime/device/cgroup.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ std::vector<std::string> words_of(const std::string& line) {
   return words;
 }
 
-/// Nothing for "max".
+/// Returns nullopt for "max".
 std::optional<std::int64_t> number(std::string_view word) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
@@ -43,14 +43,14 @@ std::optional<std::int64_t> number(std::string_view word) {
   return value;
 }
 
-/// The number that stands alone in a file.
+/// Returns the only number of a file.
 std::optional<std::int64_t> number_in(const fs::path& path) {
   std::string word;
   std::ifstream(path) >> word;
   return number(word);
 }
 
-/// The number behind a name in a file of such pairs; 0 where it is not.
+/// Returns the number after a name in a file of such pairs; 0 if the name is missing.
 std::int64_t number_of(const fs::path& path, const std::string& name) {
   std::ifstream file(path);
   for (std::string key, value; file >> key >> value;) {
@@ -67,8 +67,8 @@ bool in_list(const std::string& list, std::string_view wanted) {
   return false;
 }
 
-/// The path of this process's group in a hierarchy: of version 2 for "", of the one with this controller of
-/// version 1 else.
+/// Returns the path of this process's group in a hierarchy: that of version 2 for "", else that of
+/// version 1 with this controller.
 std::optional<std::string> group_path(const fs::path& root, std::string_view controller) {
   for (const std::string& line : lines_of(root / "proc/self/cgroup")) {  // "4:cpu,cpuacct:/a/b"
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);
@@ -81,7 +81,7 @@ std::optional<std::string> group_path(const fs::path& root, std::string_view con
 }
 
 struct Mount {
-  fs::path shown, point;  // which group of the hierarchy stands at which folder
+  fs::path shown, point;  // a group of the hierarchy, and the folder that it is mounted at
 };
 
 std::optional<Mount> mount_of(const fs::path& root, std::string_view controller) {
@@ -100,13 +100,13 @@ std::optional<Mount> mount_of(const fs::path& root, std::string_view controller)
   return std::nullopt;
 }
 
-/// The folders of this process's group and of those above it, as far as they can be seen here.
+/// Returns the folders of this process's group and of those above it, as far as they are visible here.
 std::vector<fs::path> group_folders(const fs::path& root, std::string_view controller) {
   const std::optional<std::string> path = group_path(root, controller);
   const std::optional<Mount> mount = mount_of(root, controller);
   if (!path || !mount) return {};
   const fs::path top = root / mount->point.relative_path();
-  // A path outside of what is mounted is another namespace's: the top is all that concerns us here.
+  // A path outside the mounted part belongs to another namespace: only the top concerns us here.
   fs::path below = fs::path(*path).lexically_relative(mount->shown);
   if (below == "." || (!below.empty() && *below.begin() == "..")) below.clear();
   std::vector<fs::path> folders;
@@ -120,7 +120,7 @@ void limit_cores(CgroupLimits& limits, std::int64_t quota, std::int64_t period) 
     keep_least(limits.cores, static_cast<int>(std::min<std::int64_t>((quota - 1) / period + 1, 1 << 20)));
 }
 
-/// `cache`: what of `used` can be dropped.
+/// `cache`: the part of `used` that can be dropped.
 void limit_memory(CgroupLimits& limits, std::int64_t most, std::int64_t used, std::int64_t cache) {
   if (most >= kNoLimit) return;
   keep_least(limits.memory_bytes, most);

@@ -10,7 +10,7 @@
 namespace rewire::runtime {
 namespace {
 
-// oneDNN reads each under both of its names. Its number of threads is set by us: OMP_* changes nothing.
+// oneDNN reads each variable under both names. We set its number of threads, so OMP_* changes nothing.
 constexpr const char* kHost[] = {
     "DNNL_CPU_ISA_HINTS",   "DNNL_DEFAULT_FPMATH_MODE",   "DNNL_MAX_CPU_ISA",   "GLIBC_TUNABLES",
     "ONEDNN_CPU_ISA_HINTS", "ONEDNN_DEFAULT_FPMATH_MODE", "ONEDNN_MAX_CPU_ISA", "OPENBLAS_CORETYPE"};
@@ -18,7 +18,7 @@ constexpr const char* kDevice[] = {"CUBLAS_EMULATE_DOUBLE_PRECISION", "CUBLAS_EM
                                    "CUBLAS_EMULATION_STRATEGY", "CUBLAS_WORKSPACE_CONFIG",
                                    "NVIDIA_TF32_OVERRIDE"};
 
-/// It goes into JSON: what is no ASCII, as \xHH.
+/// Returns text for JSON, with characters beyond ASCII as \xHH.
 std::string ascii(std::string_view text) {
   std::string result;
   for (const char c : text)

@@ -13,7 +13,7 @@
 namespace rewire::runtime {
 namespace {
 
-/// Whoever listens beside the log's own sinks.
+/// A listener in addition to the log's own sinks.
 struct LogEar {
   std::mutex mutex;
   const LogListener::Listen* listen = nullptr;

@@ -20,7 +20,7 @@ double wall_seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Of this process and those that it waited for.
+/// Returns the CPU seconds of this process and of the children that it waited for.
 double own_cpu_seconds() {
   double seconds = 0;
   for (const auto who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {

@@ -16,7 +16,7 @@
 namespace rewire::runtime {
 namespace {
 
-/// The value of the first line "key : value" of /proc/cpuinfo.
+/// Returns the value of the first line "key : value" of /proc/cpuinfo.
 std::string cpuinfo(std::string_view key) {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {

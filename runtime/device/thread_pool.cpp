@@ -1,6 +1,6 @@
-// Workers spin for a moment after each job, since the next launch of a step follows within microseconds, then
-// sleep. A job that is over before a sleeper wakes does not wait for it: a worker enters a job by a
-// compare-and-swap on `state_`, and only while it is open.
+// Workers spin for a moment after each job, since the next launch of a step follows within microseconds,
+// then sleep. A job does not wait for a worker that wakes after it is over: a worker enters a job by a
+// compare-and-swap on `state_`, and only while the job is open.
 #include "runtime/device/thread_pool.h"
 
 #include <signal.h>
@@ -34,8 +34,8 @@ constexpr std::uint64_t kJob = 0x20000;
 
 thread_local bool inside_work = false;
 
-/// Of the calling thread, all but those that a fault raises. A handler's frame stands on the stack, and the stack pointer of
-/// oneDNN's sgemm need not point there (cli/stop.cpp).
+/// Blocks all signals of the calling thread except those that a fault raises. A signal handler needs a frame
+/// on the stack, but the stack pointer of oneDNN's sgemm may point elsewhere (cli/stop.cpp).
 void block_signals() {
   sigset_t signals;
   sigfillset(&signals);
@@ -124,7 +124,7 @@ struct ThreadPool::Impl {
     inside_work = false;
   }
 
-  /// One thread, or one piece: no worker is woken.
+  /// Runs a job on one thread, or of one piece, without waking a worker.
   void run_alone(std::int64_t job_count, std::int64_t job_grain, const Work& job_work) {
     const std::lock_guard turn(run_mutex);
     inside_work = true;

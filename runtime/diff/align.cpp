@@ -10,7 +10,7 @@
 namespace rewire::runtime {
 namespace {
 
-/// Where a value stands in a line.
+/// Position of a value in a line.
 struct ValueAt {
   std::size_t begin, end;
   bool defined;
@@ -55,7 +55,7 @@ bool is_number(std::string_view value) {
          std::ranges::all_of(value.substr(1), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// With what `rename` makes of each value.
+/// Returns the text with each value replaced by what `rename` makes of it.
 template <class Rename>
 std::string renamed(const std::string& text, const std::vector<ValueAt>& values, const Rename& rename) {
   std::string out;
@@ -88,7 +88,7 @@ std::string unnumbered(const SsaLine& line) {
                  [](const std::string& value) { return is_number(value) ? std::string("%") : value; });
 }
 
-/// What it computes, of whatever: "mul". The first word, or that behind the values that it defines.
+/// Returns the line's op, such as "mul": the first word, or the one after the values that the line defines.
 std::string op_in(const SsaLine& line) {
   const std::string& text = line.line->text;
   const bool defines = !line.values.empty() && line.values[0].defined;
@@ -96,7 +96,7 @@ std::string op_in(const SsaLine& line) {
   return text.substr(begin, text.find(' ', begin) - begin);
 }
 
-/// The same number for lines of which `text` says the same, at the same place.
+/// Gives lines the same number if `text` returns the same for them and they have the same place.
 class LineKeys {
  public:
   template <class Text>
@@ -122,7 +122,7 @@ std::vector<std::size_t> common_lines(const std::vector<int>& first, const std::
     return partner;
   }
   dtl::Diff<int> diff(first, second);
-  diff.onHuge();  // texts with little in common take memory by the square of what differs otherwise
+  diff.onHuge();  // else texts with little in common take memory by the square of their differences
   diff.compose();
   std::size_t i = 0, j = 0;
   for (const auto& [key, edit] : diff.getSes().getSequence()) {
@@ -133,8 +133,8 @@ std::vector<std::size_t> common_lines(const std::vector<int>& first, const std::
   return partner;
 }
 
-/// An op whose type or attributes changed is still that op: in each gap between lines that are aligned, those that are
-/// left are aligned by what they compute, and where.
+/// An op whose type or attributes changed is still the same op. In each gap between aligned lines, the other
+/// lines are aligned by what they compute, and where.
 std::vector<std::size_t> counterparts_in_gaps(const std::vector<SsaLine>& first,
                                               const std::vector<SsaLine>& second,
                                               const std::vector<std::size_t>& partner) {
@@ -162,7 +162,7 @@ std::vector<std::size_t> counterparts_in_gaps(const std::vector<SsaLine>& first,
   return counterpart;
 }
 
-/// Which value of the first text a value of the second is.
+/// Maps values of the second text to values of the first.
 class Counterparts {
  public:
   void pair(const SsaLine& first, const SsaLine& second) {
@@ -186,7 +186,7 @@ class Counterparts {
   std::unordered_map<std::string, std::string> of_second_;
 };
 
-/// In a run of lines that changed, those of the first text stand first.
+/// Puts the lines of the first text first in each run of changed lines.
 void sort_runs(std::vector<EditLine>& lines) {
   const auto changed = [](const EditLine& line) { return line.sign != ' '; };
   for (auto begin = lines.begin(); begin != lines.end();) {
@@ -197,7 +197,7 @@ void sort_runs(std::vector<EditLine>& lines) {
   }
 }
 
-/// Without what counts blocks and joins in an op's attributes.
+/// Returns the text without the attributes' numbers of blocks and joins.
 std::string uncounted(std::string text) {
   for (const std::string_view key : {"{block = ", " block = ", "join_index = "}) {
     const std::size_t at = text.find(key);
@@ -208,7 +208,7 @@ std::string uncounted(std::string text) {
   return text;
 }
 
-/// The same for hunks that are the same but for their blocks and the numbers of their values.
+/// Returns the same text for hunks that differ only in their blocks and in the numbers of their values.
 std::string signature_of(const Hunk& hunk) {
   std::string signature;
   std::unordered_map<std::string, std::size_t> numbers;
@@ -238,7 +238,8 @@ std::string of_any_block(const std::string& name) {
       out += name[at++];
       continue;
     }
-    // Between two dots or two underlines; behind a letter it is part of a name, as in "norm1".
+    // A block's number is between two dots or two underlines. After a letter it is part
+    // of a name, as in "norm1".
     const bool is_block =
         at >= 2 && is_end(at - 1) && !digit(name[at - 2]) && is_end(end) && name[at - 1] == name[end];
     out += is_block ? "*" : name.substr(at, end - at);
@@ -288,7 +289,7 @@ std::vector<Hunk> hunks_of(const std::vector<EditLine>& lines, std::size_t conte
       ++at;
       continue;
     }
-    std::size_t end = at + 1;  // behind the last line that changed
+    std::size_t end = at + 1;  // after the last line that changed
     for (std::size_t i = end; i < lines.size() && i <= end + 2 * context; ++i) {
       if (is_changed(i)) end = i + 1;
     }

@@ -28,7 +28,7 @@ Json hunks_json(const std::vector<Hunk>& hunks) {
   return list;
 }
 
-/// Of each function that either has; one without a counterpart is all added or all gone.
+/// Compares each function that either side has. One without a counterpart is all added or all gone.
 Json functions_json(const ModuleFacts& a, const ModuleFacts& b, std::int64_t& gone, std::int64_t& added) {
   std::map<std::string, std::vector<DiffLine>> in_b;
   for (const FunctionFacts& function : b.functions) in_b[function.name] = function.lines;
@@ -61,7 +61,7 @@ Json stage_json(const ModuleFacts& a, const ModuleFacts& b) {
           {"functions", std::move(functions)}};
 }
 
-/// Launches by a name that is theirs alone: that of a product is not, nor its place.
+/// Returns launches by a unique key. A product's name is not unique, nor is its place.
 std::map<std::string, std::size_t> launches_by_key(const std::vector<LaunchFacts>& launches) {
   std::map<std::string, std::size_t> by_key;
   for (std::size_t i = 0; i < launches.size(); ++i) {
@@ -84,7 +84,7 @@ std::vector<DiffLine> tile_lines(const NetworkFacts& facts, const LaunchFacts* l
   return lines;
 }
 
-/// Which of the two sides' launches are compared with each other.
+/// Two launches, one of each side, that are compared with each other.
 struct LaunchPair {
   const LaunchFacts* a = nullptr;
   const LaunchFacts* b = nullptr;
@@ -104,7 +104,7 @@ class KernelDiff {
   Json json() const { return {{"totals", totals()}, {"rows", rows_}, {"codes", codes_}, {"times", times_}}; }
 
  private:
-  /// In the order of the first's launches, those of the second alone behind them.
+  /// Pairs launches in the order of the first side; those that only the second side has follow.
   void pair_by_name() {
     const auto by_key_a = launches_by_key(a_.launches), by_key_b = launches_by_key(b_.launches);
     std::vector<LaunchPair> of_a(a_.launches.size());
@@ -122,7 +122,7 @@ class KernelDiff {
     }
   }
 
-  /// A kernel that has another name now, and the same code.
+  /// Pairs kernels that have another name now, and the same code.
   void pair_by_code() {
     for (LaunchPair& gone : pairs_) {
       if (gone.b != nullptr || gone.a == nullptr || !gone.a->code) continue;
@@ -158,7 +158,7 @@ class KernelDiff {
     return "same";
   }
 
-  /// The number of the comparison of their tile IR, or null for what has none.
+  /// Returns the number of the comparison of their tile IR; null if there is none.
   Json code_of(const LaunchPair& pair) {
     const auto number = [](const LaunchFacts* launch) {
       return launch == nullptr || !launch->code ? Json() : Json(*launch->code);
@@ -169,7 +169,7 @@ class KernelDiff {
     if (known != code_numbers_.end()) return known->second;
     Json hunks =
         hunks_json(hunks_of(align_lines(tile_lines(a_, pair.a), tile_lines(b_, pair.b)), kContextLines));
-    Json code;  // where they read and write as much of other buffers, their code may be the same
+    Json code;  // null: their code may be the same, on other buffers of the same size
     if (!hunks.empty()) {
       code = codes_.size();
       codes_.push_back({{"hunks", std::move(hunks)}});
@@ -245,7 +245,7 @@ Json about_json(const NetworkFacts& a, const NetworkFacts& b) {
   Json rows = Json::array();
   for (std::size_t i = 0; i < a.about.size(); ++i) {
     const auto& [key, value] = a.about[i];
-    // What it is called stands above; a file at another place is no difference.
+    // The name of the model is shown above. A file at another place is not a difference.
     if (key != "model" && value != b.about[i].second)
       rows.push_back({{"key", key}, {"a", value}, {"b", b.about[i].second}});
   }
@@ -261,7 +261,7 @@ Json memory_rows(const NetworkFacts& a, const NetworkFacts& b) {
   return rows;
 }
 
-/// In the order of the network. "like": the first row that is the same but for its block.
+/// Returns the rows in the order of the network. "like": the first row that differs only in its block.
 Json join_rows(const NetworkFacts& a, const NetworkFacts& b) {
   std::map<std::string, std::size_t> order;
   for (const NetworkFacts* facts : {&a, &b})

@@ -11,14 +11,14 @@
 namespace rewire::runtime {
 namespace {
 
-/// Of one launch or buffer; a file has too few of them for their sum to be beyond 64 bits.
+/// Limit of one launch or buffer. A file has too few of them for their sum to exceed 64 bits.
 constexpr std::int64_t kMostOfOne = std::int64_t{1} << 44;
 
 std::string text_at(const JsonView& object, std::string_view key) {
   return object.at(key).text();
 }
 
-/// Of a value of any kind: text as it is, the others as JSON.
+/// Returns a value of any kind as text: text as it is, other values as JSON.
 std::string shown_value(const JsonView& value) {
   return value.raw().is_string() ? value.text() : value.raw().dump();
 }

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What a clock says, which is never the same twice.
+/// Returns true for metrics from a clock, which are never the same twice.
 bool is_of_clock(const std::string& metric) {
   return metric == "samples_per_s" || metric == "seconds";
 }
@@ -46,7 +46,7 @@ Json best_of(const Curve& curve, const std::string& better) {
   return best;
 }
 
-/// The first position that both have, and where they differ.
+/// Returns the first position that both have and at which they differ.
 Json parting_of(const Curve& a, const Curve& b) {
   for (const auto& [at, value] : a) {
     const auto found = b.find(at);
@@ -105,7 +105,8 @@ std::map<std::string, std::string> builds_in(const RunFolder& folder) {
   return builds;
 }
 
-/// "plugin.gain" of "plugin.gain.factor" where one side does not have the plugin: its values are one row.
+/// Returns "plugin.gain" for "plugin.gain.factor" if one side does not have the
+/// plugin: its values form one row.
 std::string absent_plugin(const Json& row) {
   const std::string key = row["key"];
   constexpr std::string_view kPlugin = "plugin.";

@@ -71,7 +71,7 @@ class GraphWriter {
     name_results(op.results);
   }
 
-  /// `values`: its results, or what it passes on.
+  /// `values`: the node's results, or the value that it passes on.
   events::Node& add_node(std::string place, std::string_view opcode, const std::vector<ir::Value>& values) {
     std::ranges::replace(place, '.', '/');
     std::string name = place;
@@ -89,7 +89,7 @@ class GraphWriter {
     return node;
   }
 
-  /// Those of the last node.
+  /// Names the results of the last node.
   void name_results(const std::vector<ir::Value>& results) {
     const std::string& name = graph_.node(graph_.node_size() - 1).name();
     for (std::size_t i = 0; i < results.size(); ++i)

@@ -31,7 +31,7 @@ Histogram histogram_of(std::span<const float> numbers) {
   std::array<std::int64_t, kHistogramBuckets> counts{};
   for (const float number : numbers) {
     if (!std::isfinite(number)) continue;
-    // (min + i width, min + (i + 1) width] is bucket i; the least number of all is of the first.
+    // Bucket i is (min + i width, min + (i + 1) width]; the smallest number of all is in the first.
     const double place = std::ceil((number - histogram.min) / width) - 1;
     ++counts[static_cast<std::size_t>(std::clamp(place, 0.0, kHistogramBuckets - 1.0))];
   }

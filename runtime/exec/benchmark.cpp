@@ -1,4 +1,4 @@
-// Inputs from Philox streams, one an argument; wall time by the steady clock.
+// Inputs come from Philox streams, one per argument. Wall time comes from the steady clock.
 #include "runtime/exec/benchmark.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ TensorMap random_inputs(const ir::Function& function,
 RoundTimes time_rounds(Engine& engine, const std::vector<TimedProgram>& programs, std::int64_t warm_up,
                        std::int64_t rounds, Feed feed) {
   std::vector<double> seconds;
-  std::vector<Engine::Ticket> before;  // a round's results are read while a device computes the next
+  std::vector<Engine::Ticket> before;  // of the last round: read while the device computes this one
   const auto wait = [&] {
     for (const Engine::Ticket ticket : before) engine.results(ticket);
     before.clear();

@@ -22,7 +22,7 @@ namespace {
 using ir::DType;
 using ir::Value;
 
-constexpr double kLongest = 0.1;  // seconds that one run may be expected to take
+constexpr double kLongest = 0.1;  // seconds: no size is tried whose run is expected to take longer
 constexpr int kRuns = 5;
 constexpr std::int64_t kRow = 1024;
 constexpr std::array<std::int64_t, 4> kCopied = {1 << 18, 1 << 21, 1 << 24, 1 << 26};  // f32 elements
@@ -35,7 +35,7 @@ void add_state(ir::Module& module, const std::string& name, ir::TensorType type)
   module.add_parameter(parameter);
 }
 
-/// A module whose function `run` puts `compute`'s value into the parameter `to`.
+/// Returns a module whose function `run` writes the value of `compute` into the parameter `to`.
 template <class Compute>
 ir::Module updating(ir::Module module, const std::string& to, const Compute& compute) {
   ir::Function& function = module.functions.emplace_back();
@@ -62,7 +62,7 @@ ir::Module product_of(std::int64_t extent, DType dtype, bool tf32) {
                   [](ir::Builder& b) { return b.matmul(b.param("a"), b.param("b")); });
 }
 
-/// Numbers in [-1, 1) without pattern: what a multiplier takes no shortcut for.
+/// Returns pseudo-random numbers in [-1, 1), for which a multiplier has no shortcut.
 HostTensor numbers(const ir::TensorType& type) {
   HostTensor tensor(type);
   std::uint32_t state = 1;
@@ -79,7 +79,7 @@ HostTensor numbers(const ir::TensorType& type) {
   return tensor;
 }
 
-/// The launch of the module's function that does the most work of a kind: beside it there may be a copy.
+/// Returns the launch with the most `work` in the module's function, which may also contain a copy.
 LaunchTime main_launch(std::string_view engine_name, const ir::Module& module, int threads,
                        std::int64_t LaunchTime::* work) {
   const std::unique_ptr<JitEngine> engine = make_compiling_engine(engine_name, module, {.threads = threads});
@@ -91,7 +91,8 @@ LaunchTime main_launch(std::string_view engine_name, const ir::Module& module, i
   return *std::ranges::max_element(times, {}, work);
 }
 
-/// A twentieth of the CPUs, and a tenth of one at least: what a quiet desktop takes is not worth a word.
+/// Returns the load if it is at least a twentieth of the CPUs and a tenth of one CPU. A quiet desktop uses
+/// less, which is not reported.
 std::optional<double> notable_load(std::optional<double> others) {
   const int cpus = usable_cores();
   if (!others || *others < std::max(0.1, 0.05 * cpus)) return std::nullopt;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kNoticedSeconds = 1;
 
-/// With ~ in place of this user's home.
+/// Returns the path with ~ in place of this user's home.
 std::string short_path(const std::string& path) {
   const char* home = std::getenv("HOME");
   const std::string prefix = home == nullptr ? "" : std::string(home) + "/";

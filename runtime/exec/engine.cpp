@@ -1,4 +1,4 @@
-// Runs in two halves, for engines that run at once.
+// submit() and results() of engines whose run() returns the results at once.
 #include "runtime/exec/engine.h"
 
 #include "ir/error.h"

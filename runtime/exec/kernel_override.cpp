@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kMostSourceBytes = 1 << 24;
 
-/// As a string of C.
+/// Returns the text as a C string literal.
 std::string c_string(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
@@ -24,7 +24,8 @@ std::string_view first_line(std::string_view text) {
   return text.substr(0, text.find('\n'));
 }
 
-/// Of the comment that a kernel begins with: its axes and parts, or its blocks and threads.
+/// Returns true for a line of a kernel's head comment that gives its axes and
+/// parts, or its blocks and threads.
 bool tells_launch(std::string_view line) {
   const auto begins = [&](std::string_view words) { return line.starts_with(words); };
   return begins("// outer (") || begins("// rows (") || begins("// lanes (") || begins("// reads ");
@@ -39,8 +40,8 @@ bool has_line(std::string_view text, std::string_view wanted) {
   return false;
 }
 
-/// What the table goes by whose text has `kernel` in the comment that lists its members (codegen/cuda); "" if
-/// the text is no such table's.
+/// Returns the first member of the table whose head comment lists `kernel` (codegen/cuda); ""
+/// if the text has no such table.
 std::string_view table_with(std::string_view text, std::string_view kernel) {
   const std::size_t head = text.find("\n// a table of ");
   if (head == std::string_view::npos) return {};

@@ -13,7 +13,8 @@
 namespace rewire::runtime {
 namespace {
 
-/// The place in a kernel's line of provenance: "residual at blocks.3.attn", "at blocks.3.attn"; "" without one.
+/// Returns the place in a kernel's provenance line: "blocks.3.attn" of "residual at blocks.3.attn" or of
+/// "at blocks.3.attn"; "" if there is none.
 std::string_view place_in(std::string_view origin) {
   constexpr std::string_view kAt = "at ";
   const std::size_t found = origin.starts_with(kAt) ? 0 : origin.find(" at ");
@@ -23,7 +24,7 @@ std::string_view place_in(std::string_view origin) {
 }
 
 struct PlaceOfLaunch {
-  /// Each once, in order.
+  /// Returns the distinct places of the kernel's members, in order.
   std::string operator()(const codegen::KernelLaunch& launch) const {
     std::vector<std::string_view> places;
     for (const std::string& line : launch.kernel.origin) {

@@ -14,7 +14,7 @@
 namespace rewire::runtime {
 namespace {
 
-// The gaps of the memory plan are poisoned and checked with every run.
+// True if every run poisons and checks the gaps of the memory plan.
 #if defined(REWIRE_DEBUG_CHECKS)
 constexpr bool kCheckMemory = true;
 #else
@@ -60,7 +60,7 @@ std::string kernel_cache_directory() {
     const char* value = std::getenv(name);
     return std::string(value == nullptr ? "" : value);
   };
-  // As the XDG base directory specification: a relative path is ignored.
+  // As in the XDG base directory specification, a relative path is ignored.
   const std::string cache = variable("XDG_CACHE_HOME");
   if (cache.starts_with('/')) return cache + "/rewire";
   const std::string home = variable("HOME");

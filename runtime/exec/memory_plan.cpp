@@ -36,7 +36,7 @@ class Ranges {
     ends_.emplace(begin, end);
   }
 
-  /// The lowest offset from `offset` on at which `bytes` are free.
+  /// Returns the lowest offset, from `offset` on, at which `bytes` are free.
   std::int64_t lowest_free(std::int64_t offset, std::int64_t bytes) const {
     auto it = ends_.upper_bound(offset);
     if (it != ends_.begin() && std::prev(it)->second > offset) --it;
@@ -48,9 +48,9 @@ class Ranges {
   std::map<std::int64_t, std::int64_t> ends_;  // by begin
 };
 
-/// The bytes that are taken at each launch, in a binary tree over the launches: buffers stand at the nodes
-/// that make up their lifetime. So a lifetime is looked up in some 4 log(launches) nodes, each of which knows
-/// few ranges, since buffers stand side by side.
+/// The bytes taken at each launch, in a binary tree over the launches. A buffer is entered at the nodes that
+/// cover its lifetime. Looking up a lifetime visits about 4 log(launches) nodes. Each node has few ranges,
+/// since buffers lie side by side.
 class Occupation {
  public:
   explicit Occupation(std::size_t launches)
@@ -80,7 +80,7 @@ class Occupation {
   }
 
  private:
-  /// The nodes above and at those that make up a buffer's lifetime; `whole`: the latter.
+  /// Calls `to` for the nodes that cover a buffer's lifetime (`whole`: true) and for the nodes above them.
   template <class Visit>
   void visit(const PlannedBuffer& buffer, std::size_t node, std::size_t begin, std::size_t end,
              const Visit& to) const {
@@ -95,7 +95,7 @@ class Occupation {
   }
 
   std::size_t leaves_;
-  std::vector<Ranges> here_, below_;  // by node: of buffers that stand at it; of those that stand below it
+  std::vector<Ranges> here_, below_;  // by node: of buffers entered at it; of buffers entered below it
 };
 
 }  // namespace
@@ -129,7 +129,8 @@ bool is_decomposition(const codegen::Launch& launch) {
   return call != nullptr && (call->op.code == ir::Opcode::qr || call->op.code == ir::Opcode::eigh);
 }
 
-/// Behind the launches from `begin` on that count as one: decompositions that do not read each other's results.
+/// Returns the end of the run of launches from `begin` on that count as one launch: decompositions that do
+/// not read each other's results.
 int end_of_run(const codegen::Program& program, int begin) {
   std::set<std::int32_t> written;
   int end = begin;
@@ -163,7 +164,7 @@ MemoryPlan plan_memory(const codegen::Program& program, std::int64_t gap, Decomp
   }
   std::vector<std::size_t> order;
   std::vector<std::int64_t> live(program.launches.size() +
-                                 1);  // by launch; first what it adds to the one before
+                                 1);  // by launch; until partial_sum, the change from the launch before
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {
     PlannedBuffer& planned = plan.buffers[i];
     if (program.buffers[i].kind != codegen::BufferKind::temporary || planned.first < 0) continue;

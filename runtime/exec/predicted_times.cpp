@@ -29,7 +29,7 @@ std::vector<PredictedTime> predicted_times(const codegen::Program& program,
                                            const codegen::cuda::Card& card, bool tf32) {
   std::vector<double> seconds;
   std::vector<LaunchLabel> labels;
-  std::map<std::string, codegen::cuda::Prediction> known;  // of launches of one code
+  std::map<std::string, codegen::cuda::Prediction> known;  // launches with the same code share one
   std::map<std::string, std::string_view> bounds;          // by the row's name
   for (const codegen::Launch& launch : program.launches) {
     labels.push_back({library_name(program, launch, tf32)});

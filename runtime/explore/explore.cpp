@@ -53,7 +53,7 @@ Json joins_json(const ExplorerSubject& subject) {
   return list;
 }
 
-/// The GPU's launches by the kernel's name.
+/// Returns the GPU's launches by the kernel's name.
 std::map<std::string, const codegen::KernelLaunch*> launches_by_name(const codegen::Program& program) {
   std::map<std::string, const codegen::KernelLaunch*> launches;
   for (const codegen::Launch& launch : program.launches) {
@@ -63,8 +63,8 @@ std::map<std::string, const codegen::KernelLaunch*> launches_by_name(const codeg
   return launches;
 }
 
-/// What a kernel computes, of which values, with their numbers: its tile IR from the first value on, but for how it is cut
-/// into axes.
+/// Returns what a kernel computes, with the numbers of its values: its tile IR from the first value
+/// on, without the cut into axes.
 std::string computation_of(const codegen::tile::Kernel& kernel) {
   const std::string text = codegen::tile::print(kernel);
   std::string kept;
@@ -77,7 +77,7 @@ std::string computation_of(const codegen::tile::Kernel& kernel) {
   return kept;
 }
 
-/// The same for kernels that share code, whatever they are called.
+/// Returns the same text for kernels that share code, whatever their names.
 std::string structure_digest(const codegen::tile::Kernel& kernel) {
   constexpr std::size_t kDigits = 16;
   const std::string text = codegen::tile::structure(kernel);
@@ -121,7 +121,8 @@ Json codes_json(const ExplorerSubject& subject, int threads) {
   return texts;
 }
 
-/// Of each launch. Of those that run the same code on the same shapes, their mean; nothing for one that was not timed.
+/// Returns the time of each launch, nullopt if it was not timed. Launches of the same
+/// code and shapes have their mean.
 std::vector<std::optional<double>> milliseconds_of(const codegen::Program& program,
                                                    const std::vector<LaunchTime>& times) {
   if (times.empty()) return {};
@@ -130,7 +131,7 @@ std::vector<std::optional<double>> milliseconds_of(const codegen::Program& progr
   std::vector<std::optional<double>> milliseconds;
   for (const codegen::Launch& launch : program.launches) {
     const std::string code = codegen::code_key(launch);
-    const auto timed = by_name.find(codegen::short_name(launch));  // as the first of the code is called
+    const auto timed = by_name.find(codegen::short_name(launch));  // by the name of the code's first launch
     if (timed != by_name.end()) by_code.try_emplace(code, timed->second);
     const auto known = by_code.find(code);
     milliseconds.push_back(known == by_code.end() ? std::nullopt : std::optional(known->second));

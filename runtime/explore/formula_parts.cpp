@@ -15,8 +15,8 @@ using ir::Op;
 using ir::Opcode;
 using ir::Value;
 
-// A function is worth its line where it saves about as much: of four operations at least, used three times. Beyond
-// five arguments or two dozen operations nobody reads it.
+// A function is worth its line if it saves about as much: at least four operations, used three times. With
+// more than five arguments or two dozen operations it is not readable.
 constexpr std::size_t kFewestOperations = 4, kFewestUses = 3, kMostParameters = 5, kMostWritten = 24;
 
 }  // namespace
@@ -60,7 +60,7 @@ bool FormulaParts::is_symbol(Value value) const {
   return op->code == Opcode::slice && is_symbol(resolved(op->operands[0]));
 }
 
-/// What the op does, and of which operands where they are asked for.
+/// Returns a key of what the op does and, if requested, of its operands.
 std::string FormulaParts::key_of(const Op& op, bool with_operands) const {
   std::string key = fmt::format("{}", static_cast<int>(op.code));
   for (const auto& [attribute, value] : op.attributes) {
@@ -85,7 +85,7 @@ std::string FormulaParts::key_of(const Op& op, bool with_operands) const {
   return key;
 }
 
-/// A value that the lines of two roots read is a root itself. Readers come after what they read.
+/// A value that the lines of two roots read becomes a root itself. Readers come after what they read.
 void FormulaParts::add_owners(std::set<std::int32_t>& roots) const {
   std::map<std::int32_t, std::int32_t> owner;
   for (auto op = function_.body.rbegin(); op != function_.body.rend(); ++op) {
@@ -128,7 +128,7 @@ bool FormulaParts::describe(Value value, Part& part, std::map<std::int32_t, std:
   return true;
 }
 
-/// Operations that are written where what is read twice is written twice.
+/// Returns the number of written operations if a value that is read twice is written twice.
 std::size_t FormulaParts::written_size(Value value, std::map<std::int32_t, std::size_t>& sizes) const {
   if (const auto known = sizes.find(value.id); known != sizes.end()) return known->second;
   std::size_t size = 1;
@@ -139,7 +139,7 @@ std::size_t FormulaParts::written_size(Value value, std::map<std::int32_t, std::
   return sizes[value.id] = size;
 }
 
-/// Sums of the first terms of a longer one: where they end is by chance.
+/// Returns the sums that are the first terms of a longer sum: where they end is arbitrary.
 std::set<std::int32_t> FormulaParts::partial_sums() const {
   std::set<std::int32_t> partial;
   for (const Op& op : function_.body) {
@@ -177,7 +177,7 @@ void FormulaParts::find_patterns(std::set<std::int32_t> roots) {
   }
 }
 
-/// Of those that are not within a part of another pattern.
+/// Adds a pattern of the parts that are not within a part of another pattern.
 void FormulaParts::add_pattern(const std::vector<const Part*>& parts) {
   std::vector<const Part*> free;
   for (const Part* part : parts)
@@ -185,7 +185,7 @@ void FormulaParts::add_pattern(const std::vector<const Part*>& parts) {
   if (free.size() < kFewestUses) return;
 
   std::vector<Value> fixed;
-  std::vector<std::vector<Value>> columns;  // of a parameter, what each part has for it
+  std::vector<std::vector<Value>> columns;  // per parameter, the value that each part has for it
   for (std::size_t leaf = 0; leaf < free.front()->leaves.size(); ++leaf) {
     std::vector<Value> column;
     for (const Part* part : free) column.push_back(part->leaves[leaf]);
@@ -197,7 +197,8 @@ void FormulaParts::add_pattern(const std::vector<const Part*>& parts) {
   }
   if (columns.size() > kMostParameters) return;
   for (std::size_t i = 0; i < free.size(); ++i) {
-    // It is written from a part in which each value says which parameter it is.
+    // The pattern is written from a part whose values are distinct, so that each value
+    // identifies its parameter.
     std::set<Value> distinct(fixed.begin(), fixed.end());
     const std::size_t others = distinct.size();
     Pattern pattern{free[i]->top, {}, fixed, free[i]->interior};

@@ -28,13 +28,13 @@ std::string leaf(std::string_view name) {
   return std::string(name.substr(name.rfind('.') + 1));
 }
 
-constexpr std::size_t kShort = 8;  // bytes of what is written again rather than named
+constexpr std::size_t kShort = 8;  // bytes: shorter expressions are repeated, not named
 
-/// Names of lines, but for those that symbols have; of functions, and of what they are of.
+/// Names of lines, except those that symbols have; names of functions, and then of their arguments.
 constexpr std::string_view kLetters = "abcdeghijklmnopqrstuvw", kFunctions = "FGHKLMNPQR";
 constexpr std::array<const char*, 5> kParameters = {"u", "v", "w", "s", "t"};
 
-/// One join of a function.
+/// Writes the formulas of one join of a function.
 class FormulaWriter {
  public:
   FormulaWriter(const ir::Module& module, const std::vector<ir::Join>& joins, std::size_t join,
@@ -60,7 +60,8 @@ class FormulaWriter {
       }
       if (sum) define("y", *sum);
     }
-    // What others read of the plugin's ops: where it replaced the join, that is the join's result.
+    // Values of the plugin's ops that other ops read. If the plugin replaced the join, the
+    // last is the join's result.
     const std::vector<Value> read = read_elsewhere();
     for (const Value value : read) {
       const auto line = memo_.find(value.id);
@@ -110,7 +111,7 @@ class FormulaWriter {
     names_.try_emplace(value.id, FormulaSymbol{symbol, meaning});
   }
 
-  /// Their arguments have names that no line and no symbol has.
+  /// Finds the patterns. No line and no symbol has the name of one of their arguments.
   void find_patterns() {
     std::set<std::int32_t> roots;
     for (const Value value : read_elsewhere()) roots.insert(value.id);
@@ -131,7 +132,7 @@ class FormulaWriter {
     for (const Value value : read_elsewhere()) ++uses_[value.id];
   }
 
-  /// Values of inside ops that other ops read, in order.
+  /// Returns the values of inside ops that other ops read, in order.
   std::vector<Value> read_elsewhere() const {
     std::set<std::int32_t> read;
     for (const Op& op : function_.body) {
@@ -155,7 +156,7 @@ class FormulaWriter {
     return values;
   }
 
-  /// "the report blocks.0.attn.mine.gate": what a training step does with the value, which no op reads.
+  /// Returns what a training step does with a value that no op reads: "the report blocks.0.attn.mine.gate".
   std::string purpose_of(Value value) const {
     static const std::pair<std::string_view, const char*> kPurposes[] = {
         {ir::kReportPrefix, "the report "},
@@ -189,7 +190,7 @@ class FormulaWriter {
                                   left.math.text + operator_element("=") + e.math.text)});
   }
 
-  /// a, b, …, a_1, b_1, …, of those that are no name yet.
+  /// Returns the next of a, b, …, a_1, b_1, … that is not yet a name.
   std::string next_name() {
     for (;;) {
       const std::size_t round = next_ / kLetters.size();
@@ -239,7 +240,7 @@ class FormulaWriter {
             fmt::format("%{}, computed by {}", printed_number(value), where)};
   }
 
-  /// As the text of the module numbers it.
+  /// Returns the value's number in the module's text.
   std::size_t printed_number(Value value) const {
     std::size_t number = 0;
     for (const Op& op : function_.body) {
@@ -251,7 +252,7 @@ class FormulaWriter {
     return number;
   }
 
-  /// Its number among the joins, from 1 on.
+  /// Returns the join's number among the joins, from 1 on.
   std::string join_number(const std::string& join_place) const {
     const auto found =
         std::ranges::find_if(joins_, [&](const ir::Join& join) { return join.describe() == join_place; });
@@ -287,7 +288,7 @@ class FormulaWriter {
     return op != nullptr && op->code == Opcode::param;
   }
 
-  /// F(a, b) where a pattern computes it.
+  /// Returns F(a, b) if a pattern computes the value.
   Expression written(Value value) {
     const FormulaParts::Use* use = parts_.use_of(value);
     if (use == nullptr) return built(value);
@@ -296,7 +297,7 @@ class FormulaWriter {
     return called(function_name(use->pattern), arguments);
   }
 
-  /// It is defined by a line of its own before it is first used.
+  /// Returns the function's name. A line of its own defines the function before its first use.
   std::string function_name(std::size_t number) {
     if (const auto known = functions_.find(number); known != functions_.end()) return known->second;
     const FormulaParts::Pattern& pattern = parts_.patterns()[number];
@@ -315,7 +316,7 @@ class FormulaWriter {
     return functions_.emplace(number, name).first->second;
   }
 
-  /// Its name from here on.
+  /// Gives the value a line. From here on, it is written by its name.
   Expression give_line(Value value, const Expression& e) { return give_line(value, e, next_name()); }
   const Expression& give_line(Value value, const Expression& e, const std::string& line_name) {
     define(line_name, e);
@@ -366,7 +367,7 @@ class FormulaWriter {
     }
   }
 
-  /// A number stands before what it multiplies; 1 stands nowhere.
+  /// A number is written before the factor that it multiplies; a factor of 1 is left out.
   Expression product(const Op& op) {
     Value first = op.operands[0], second = op.operands[1];
     if (number_of(second)) std::swap(first, second);
@@ -375,7 +376,7 @@ class FormulaWriter {
     return infix(a, " ", "&#x2062;", b, kProduct, kProduct);
   }
 
-  /// Elementwise products in it, and matrix products in those, stand in parentheses.
+  /// Elementwise products inside it, and matrix products inside those, get parentheses.
   Expression matrix_product(const Op& op) {
     const Expression a = transposed(op, 0), b = transposed(op, 1);
     Expression e = infix(a, " ", "&#x2062;", b, kPower, kPower);
@@ -410,7 +411,7 @@ class FormulaWriter {
     return called("constant", {});
   }
 
-  /// With its attributes: they tell one op of a name from another.
+  /// Writes an op with its attributes, which distinguish ops of the same name.
   Expression other(const Op& op) {
     std::vector<Expression> arguments;
     for (const Value operand : op.operands) arguments.push_back(expression(operand));
@@ -440,7 +441,7 @@ class FormulaWriter {
     return op.attributes.get_ints("axes") == ir::Ints{channels};
   }
 
-  /// Over the channels of a product of two: their inner product.
+  /// Writes a sum over the channels of a product of two as their inner product.
   Expression summed(const Op& op) {
     const Value inner = resolved(op.operands[0]);
     const Op* product = definition(inner);
@@ -459,7 +460,7 @@ class FormulaWriter {
     return between("⟨", a, &b, "⟩");
   }
 
-  /// The sum over the channels divided by how many there are.
+  /// Returns a mean if the quotient is the sum over the channels divided by their number.
   std::optional<Expression> mean_of(const Op& quotient) {
     const Value over = resolved(quotient.operands[0]);
     const Op* sum = definition(over);
@@ -482,7 +483,7 @@ class FormulaWriter {
             {element("msup", math_in(e, kAtom) + element("mi", "T")), kPower}};
   }
 
-  /// "…, 0:192" of the last axes that it cuts.
+  /// Returns "…, 0:192", the window of the last axes that the op slices.
   std::string window(const Op& op) const {
     const ir::Shape& shape = function_.type(op.operands[0]).shape;
     const ir::Ints &starts = op.attributes.get_ints("starts"), &limits = op.attributes.get_ints("limits");
@@ -499,7 +500,7 @@ class FormulaWriter {
                        fmt::join(axes.begin() + static_cast<std::ptrdiff_t>(first), axes.end(), ", "));
   }
 
-  /// Without lines in the middle where there are too many, but with y.
+  /// Leaves out lines in the middle if there are too many, but keeps y.
   static std::vector<Formula> shortened(std::vector<Formula> lines) {
     if (lines.size() <= kMostFormulas) return lines;
     const std::size_t half = kMostFormulas / 2, left_out = lines.size() - kMostFormulas + 2;
@@ -531,7 +532,7 @@ class FormulaWriter {
   std::map<std::int32_t, std::string> named_;       // and its name
   std::map<std::size_t, std::string> functions_;    // those that have a line, by the number of the pattern
   const FormulaParts::Pattern* pattern_ = nullptr;  // whose function is being written
-  std::map<std::int32_t, Expression> arguments_;    // and what stands for its parameters
+  std::map<std::int32_t, Expression> arguments_;    // and the expressions of its arguments
   std::vector<FormulaSymbol> symbols_;
   std::set<std::string> taken_ = {"x", "f", "h", "y"};  // names
   std::vector<Formula> lines_;

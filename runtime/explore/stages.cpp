@@ -33,7 +33,8 @@ Json parameter_json(const ir::Parameter& parameter) {
   return json;
 }
 
-/// The lines of a function's ops as it is printed, without their places, and of what it returns: all behind its head.
+/// Returns the printed lines of a function's ops, without their places, and of what it
+/// returns: all lines after its head.
 std::vector<std::string> op_lines(const ir::Module& module, ir::Function function) {
   for (ir::Op& op : function.body) op.location.clear();
   std::istringstream text(ir::print(module, function));
@@ -48,7 +49,7 @@ std::string_view without_indent(std::string_view line) {
   return line.substr(std::min(line.find_first_not_of(' '), line.size()));
 }
 
-/// Behind the word `return`.
+/// Returns the text after the word `return`.
 std::string_view returned_by(std::string_view line) {
   const std::string_view text = without_indent(line);
   return text.substr(std::min(text.find(' '), text.size() - 1) + 1);
@@ -89,7 +90,7 @@ Json member_json(const std::string& name, const BufferUse& use, const codegen::G
           {"stopped", report == nullptr ? "" : report->stopped}};
 }
 
-/// The buffers that one member of a table touches.
+/// Returns the buffers that one member of a table touches.
 BufferUse member_use(const codegen::KernelLaunch& launch, std::size_t member) {
   codegen::KernelLaunch alone = launch;
   alone.buffers = launch.member_buffers(member);
@@ -97,7 +98,7 @@ BufferUse member_use(const codegen::KernelLaunch& launch, std::size_t member) {
   return buffers_of(alone);
 }
 
-/// The place that the largest number of its ops have; of as many the last.
+/// Returns the place that the most ops of a kernel have; of several such places, the last.
 std::string main_place(const codegen::GroupReport& report) {
   std::map<std::string, int> counts;
   std::string best;
@@ -110,13 +111,13 @@ std::string main_place(const codegen::GroupReport& report) {
   return best;
 }
 
-/// The place of what is written first: of kernels whose ops are not listed.
+/// Returns the name of the first buffer that is written. Used for kernels whose ops are not listed.
 std::string first_written(const codegen::Program& program, const codegen::Launch& launch) {
   const BufferUse use = buffers_of(launch);
   return use.writes.empty() ? "" : program.buffers[static_cast<std::size_t>(use.writes.front())].name;
 }
 
-/// Of a text of a module: ops by place and kind.
+/// Ops of a module's text by place and kind.
 using OpCounts = std::map<std::string, std::map<std::string, int>>;
 
 OpCounts count_ops(const std::string& module) {
@@ -151,7 +152,7 @@ int count_at(const OpCounts& counts, const std::string& place, const std::string
   return ops == found->second.end() ? 0 : ops->second;
 }
 
-/// The places whose ops changed in kind or number.
+/// Returns the places whose ops changed in kind or number.
 Json changed_places(const OpCounts& before, const OpCounts& after) {
   std::map<std::string, std::set<std::string>> all;
   for (const OpCounts* counts : {&before, &after}) {

@@ -30,7 +30,7 @@ AppendedFile::AppendedFile(const FilePlace& place, std::int64_t bytes, std::stri
     user_error("{} has {} bytes, fewer than the {} that the checkpoint records: it was truncated", path_,
                status.st_size, bytes);
   }
-  // A checkpoint that counts its bytes is worth nothing where a loss of power takes the file's name away.
+  // A checkpoint counts the file's bytes, which is useless if a loss of power removes the file's name.
   if (status.st_size == 0) sync_folder(std::filesystem::path(path_).parent_path().string());
   if (::ftruncate(file_.get(), bytes) != 0 || ::lseek(file_.get(), bytes, SEEK_SET) < 0)
     fail_to_append(path_);
@@ -39,7 +39,7 @@ AppendedFile::AppendedFile(const FilePlace& place, std::int64_t bytes, std::stri
 void AppendedFile::append(std::string_view piece) {
   if (!codegen::write_all(file_.get(), piece)) {
     const int cause = errno;
-    // No half piece: what a reader sees are whole ones.
+    // Removes half a piece, so that readers only see whole ones.
     if (::ftruncate(file_.get(), bytes_) == 0) ::lseek(file_.get(), bytes_, SEEK_SET);
     errno = cause;
     fail_to_append(path_);

@@ -24,8 +24,8 @@ namespace fs = std::filesystem;
 using codegen::Descriptor;
 using codegen::ReplacingFile;
 
-/// A pipe has as much as who writes to it sends; a device such as /dev/zero has no end, and nothing that is
-/// read here.
+/// A pipe has as many bytes as its writer sends. A device such as /dev/zero has no end,
+/// and nothing that is read here.
 constexpr std::size_t kMostOfPipe = std::size_t{1} << 31, kMostOfDevice = std::size_t{1} << 24;
 
 std::string reason(int error) {
@@ -37,8 +37,8 @@ std::string parent_folder(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
-/// A link that somebody else has laid into a folder where anybody may, such as /tmp: Linux does not follow it
-/// either (fs.protected_symlinks).
+/// Returns true for a link of another user in a folder where anybody may create one, such as /tmp. Linux
+/// does not follow it either (fs.protected_symlinks).
 bool is_laid_by_others(const std::string& link, const struct stat& status) {
   struct stat folder{};
   if (status.st_uid == ::geteuid() || ::stat(parent_folder(link).c_str(), &folder) != 0) return false;
@@ -46,7 +46,8 @@ bool is_laid_by_others(const std::string& link, const struct stat& status) {
   return (folder.st_mode & shared) == shared && folder.st_uid != status.st_uid;
 }
 
-/// The file behind `path`: the end of a chain of links, or `path` itself where nothing stands yet.
+/// Returns the file that `path` leads to: the end of a chain of links, or `path` itself
+/// if nothing exists there yet.
 std::string follow_links(const std::string& path) {
   constexpr int kMostLinks = 40;
   std::string file = path;
@@ -63,7 +64,7 @@ std::string follow_links(const std::string& path) {
   user_error("cannot write {}: {}", path, reason(ELOOP));
 }
 
-/// S_IFREG …; 0 where nothing is there, or what is there cannot be told: then opening it says why.
+/// Returns S_IFREG …; 0 if nothing is there or its type cannot be read: opening it then reports why.
 mode_t file_type_at(const FilePlace& place) {
   if (place.is_below()) {
     const std::optional<struct stat> status = status_of(place);
@@ -88,7 +89,7 @@ std::vector<std::byte> read_file(const FilePlace& place, std::size_t most) {
     most = std::min(most, S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode) ? kMostOfDevice : kMostOfPipe);
   const auto too_large = [&] { user_error("cannot read {}: it is larger than {} bytes", path, most); };
   if (static_cast<std::size_t>(status.st_size) > most) too_large();
-  // st_size is a hint only: pipes and /proc say 0, and one more byte shows the end without growing.
+  // st_size is only a hint: it is 0 for pipes and /proc. One more byte shows the end without growing.
   constexpr std::size_t kLeastRoom = 4096;
   const std::size_t room = std::max(static_cast<std::size_t>(status.st_size) + 1, kLeastRoom);
   std::vector<std::byte> bytes;
@@ -143,7 +144,7 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 void AtomicFile::commit() {
   if (file_ && !file_->commit(ReplacingFile::Durability::synced)) fail(file_->error());
   if (!device_) return;
-  // Pipes and some devices cannot be synced and say EINVAL; they have nothing to lose either.
+  // Pipes and some devices cannot be synced and return EINVAL; they have nothing to lose either.
   if (::fsync(device_.get()) != 0 && errno != EINVAL && errno != EROFS) fail(errno);
   if (::close(device_.release()) != 0) fail(errno);
 }
@@ -171,7 +172,7 @@ bool make_folder(const FilePlace& place) {
   }
   std::vector<fs::path> missing;
   std::error_code error;
-  // A trailing slash is one more step of the path, and no folder more.
+  // A trailing slash is another step of the path, but no other folder.
   for (fs::path at = path; !at.empty() && !fs::exists(at, error); at = at.parent_path())
     if (at.has_filename()) missing.push_back(at);
   const bool made = fs::create_directories(path, error);
@@ -189,7 +190,7 @@ void sync_folder(const std::string& path) {
 void require_writable(const FilePlace& place) {
   const mode_t type = file_type_at(place);
   if (!place.is_below() && (type == S_IFIFO || type == S_IFSOCK))
-    return;  // opening one is not without effect
+    return;  // opening one of them has side effects
   const AtomicFile probe(place);
 }
 

@@ -22,11 +22,11 @@ using ir::DType;
 static_assert(std::endian::native == std::endian::little, "tensors are stored little-endian");
 
 constexpr std::size_t kCacheLine = 64;
-/// From this size on memory comes from the kernel, which zeroes each page when it is first touched: by the
-/// thread that needs it, and never if none does.
+/// From this size on, memory comes from the kernel. The kernel zeroes a page when a thread first
+/// touches it, and never if none does.
 constexpr std::size_t kLargeTensor = std::size_t{1} << 20;
-/// From this size on in pages of 2 MiB, each zeroed as a whole, where the kernel has them: what reads along columns touches more
-/// pages of 4 KiB than a core keeps addresses of.
+/// From this size on, pages have 2 MiB if the kernel has them; each is zeroed as a whole. Reading along
+/// columns touches more pages of 4 KiB than a core keeps addresses of.
 constexpr std::size_t kHugeTensor = std::size_t{8} << 20;
 /// Every integer up to here is a double.
 constexpr std::int64_t kMaxExactInteger = std::int64_t{1} << 53;

@@ -125,7 +125,7 @@ double JsonView::number() const {
 
 std::int64_t JsonView::count(std::int64_t most) const {
   if (!value_->is_number()) is_no("a number");
-  // What was parsed is unsigned; a document that was made here may hold it as a signed number.
+  // A parsed number is unsigned; a document that was made here may have it as a signed number.
   const bool whole =
       value_->is_number_unsigned() || (value_->is_number_integer() && value_->get<std::int64_t>() >= 0);
   const bool fits = whole && value_->get<std::uint64_t>() <= static_cast<std::uint64_t>(most);

@@ -1,5 +1,5 @@
 // Reads and writes .npy: the magic, a version, the length of a Python dictionary literal, that literal, then
-// the elements. Only the literal's few forms that NumPy itself writes are read, by a small parser of our own.
+// the elements. A small parser of our own reads only the forms of the literal that NumPy writes.
 #include "runtime/io/npy.h"
 
 #include <fcntl.h>
@@ -144,7 +144,7 @@ class HeaderParser {
   const std::string& file_name_;
 };
 
-/// The header's text, with `bytes` moved on to the elements.
+/// Returns the header's text, and moves `bytes` on to the elements.
 std::string_view take_header(std::span<const std::byte>& bytes, const std::string& file_name) {
   const auto* data = reinterpret_cast<const char*>(bytes.data());
   const std::string_view text(data, bytes.size());
@@ -184,13 +184,13 @@ std::string header_text(std::string_view descr, const ir::Shape& shape) {
   const std::string_view comma = shape.size() == 1 ? "," : "";
   std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}", descr,
                                  fmt::join(shape, ", "), comma);
-  // NumPy leaves room for axis 0 to grow to 21 digits in place; so do we, to be the same bytes.
+  // NumPy leaves room for axis 0 to grow to 21 digits in place. So do we, to write the same bytes.
   constexpr std::size_t kGrowthDigits = 21;
   if (!shape.empty()) text.append(kGrowthDigits - fmt::format("{}", shape[0]).size(), ' ');
   return text;
 }
 
-/// What stands in a file behind its header, as that says.
+/// Returns the type of the array after the header, as the header states it.
 ir::TensorType array_type(std::string_view header_text, const std::string& file_name) {
   Header header = HeaderParser(header_text, file_name).parse();
   const auto found = std::ranges::find(kDescrs, header.descr, &Descr::text);

@@ -45,7 +45,7 @@ OpenFolder list_of_folder(Descriptor folder) {
   return list;
 }
 
-/// Without "." and ".."; nothing and errno where it cannot be read to its end.
+/// Returns the names without "." and ".."; nullopt, with errno, if the folder cannot be read to its end.
 std::optional<std::vector<std::string>> listed_names(DIR* folder) {
   std::vector<std::string> names;
   errno = 0;

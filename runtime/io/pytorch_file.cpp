@@ -12,13 +12,14 @@
 namespace rewire::runtime {
 namespace {
 
-/// A zip file's first entry: 30 bytes, of which the last four are the lengths of what follows, then its name.
+/// A zip file's first entry: 30 bytes, then its name. The last four of the 30 bytes are
+/// the lengths of what follows.
 constexpr std::string_view kZipEntry = "PK\x03\x04";
 constexpr std::size_t kZipHeader = 30, kNameLength = 26;
 /// Protocol 2, then PyTorch's magic number as a long of ten bytes.
 constexpr std::string_view kPickle = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
 
-/// In quotes, as Python reads it.
+/// Returns the text in quotes, as Python reads it.
 std::string python_text(std::string_view text) {
   std::string quoted;
   for (const char c : text) {

@@ -44,7 +44,7 @@ template <class... Args>
              fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// The length word, checked against the file.
+/// Returns the length word, checked against the file.
 std::size_t header_length(std::span<const std::byte> bytes, const std::string& file_name) {
   if (bytes.size() < kLengthBytes) {
     bad_file(file_name, "{} bytes are too few for the header's length", bytes.size());
@@ -60,7 +60,7 @@ std::size_t header_length(std::span<const std::byte> bytes, const std::string& f
   return static_cast<std::size_t>(length);
 }
 
-/// dtype and shape of an entry, and that they take exactly its bytes. No type with an absurd extent leaves.
+/// Returns an entry's dtype and shape, after checks: they take exactly its bytes, and no extent is absurd.
 ir::TensorType checked_type(const SafetensorsEntry& entry, const std::string& file_name) {
   const std::string name = printable(entry.name);
   const auto* spelling = std::ranges::find(kSpellings, entry.dtype, &Spelling::text);
@@ -115,7 +115,8 @@ const Spelling& spelling_of(DType dtype) {
   return *std::ranges::find(kSpellings, dtype, &Spelling::dtype);
 }
 
-/// Wide elements first, then by name: with the data aligned, every tensor is aligned to its own elements.
+/// Orders tensors by the width of their elements, widest first, then by name. In aligned data, each is
+/// then aligned to its elements.
 std::vector<const TensorMap::value_type*> file_order(const TensorMap& tensors) {
   std::vector<const TensorMap::value_type*> order;
   for (const auto& item : tensors) order.push_back(&item);

@@ -1,5 +1,5 @@
-// The header's grammar as a state machine over the JSON library's events: nothing is built but the entries
-// themselves, so text that goes wrong, or deep, is refused at the first event that has no place in it.
+// The header's grammar as a state machine over the JSON library's events. It builds nothing but the entries,
+// so wrong or deeply nested text is refused at the first unexpected event.
 #include "runtime/io/safetensors_header.h"
 
 #include <fmt/ranges.h>
@@ -197,12 +197,12 @@ class HeaderReader final : public json::json_sax_t {
 }  // namespace
 
 SafetensorsHeader parse_safetensors_header(std::string_view text, const std::string& file_name) {
-  // Neither does the reference library take what JSON allows before the header.
+  // Like the reference library, refuses the white space that JSON allows before the header.
   if (text.find_first_of(" \t\r\n\xef") == 0)
     user_error("{}: not a readable safetensors file: the header does not begin with '{{'", file_name);
   HeaderReader reader(file_name);
   json::sax_parse(text.begin(), text.end(), &reader);
-  // To the JSON library the text ends at a NUL, whatever stands behind it.
+  // For the JSON library the text ends at a NUL, whatever follows it.
   if (const std::size_t at = text.find('\0'); at != std::string_view::npos)
     user_error("{}: not a readable safetensors file: the header is not JSON at byte {}", file_name, at + 1);
   return reader.take();

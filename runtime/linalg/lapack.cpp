@@ -1,6 +1,6 @@
-// LAPACK is opened on first use: OpenBLAS starts a thread a core when it is loaded, which only a run that
-// asks for a decomposition should pay for. Matrices are row-major here and column-major there, that is,
-// transposed.
+// LAPACK is opened on first use: OpenBLAS starts one thread per core when it is loaded. Only a
+// run that needs a decomposition should pay for that. Matrices are row-major here and
+// column-major in LAPACK, that is, transposed.
 #include "runtime/linalg/lapack.h"
 
 #include <dlfcn.h>
@@ -20,7 +20,7 @@ namespace {
 constexpr const char* kLibrary = "liblapack.so.3";
 
 using Int = std::int32_t;
-using Length = std::size_t;  // of a Fortran character argument, passed behind the others
+using Length = std::size_t;  // of a Fortran character argument, passed after the others
 using Dgeqrf = void (*)(const Int* m, const Int* n, double* a, const Int* lda, double* tau, double* work,
                         const Int* lwork, Int* info);
 using Dorgqr = void (*)(const Int* m, const Int* n, const Int* k, double* a, const Int* lda,
@@ -79,7 +79,8 @@ const Lapack& lapack() {
     find(library, "dsyrk_", f.dsyrk);
     find(library, "dgemm_", f.dgemm);
     find(library, "sgemm_", f.sgemm);
-    // A matrix a thread: OpenBLAS must not split one, which would round differently on other machines' cores.
+    // Each thread computes one matrix. OpenBLAS must not split a matrix: rounding would
+    // depend on the number of cores.
     if (void* set_threads = ::dlsym(library, "openblas_set_num_threads"); set_threads != nullptr) {
       reinterpret_cast<void (*)(int)>(set_threads)(1);
     }
@@ -101,7 +102,7 @@ void check(const MatrixBatch& batch, std::span<const double> a) {
   if (bad != a.end()) user_error("a matrix to decompose has the element {}", *bad);
 }
 
-/// body(i) for every matrix of the batch; by one thread on the caller's, which may be a pool's.
+/// Calls body(i) for every matrix of the batch. A single thread is the caller's, which may be a pool's.
 template <class Body>
 void for_each_matrix(const MatrixBatch& batch, int threads, Body body) {
   const int most = std::min(threads > 0 ? threads : usable_cores(),
@@ -133,7 +134,7 @@ void qr_of_one(std::size_t rows, std::size_t cols, std::span<const double> a, st
   transpose(a, columns, rows, cols);
   Int info = 0;
   lapack().dgeqrf(&m, &n, columns.data(), &m, tau.data(), work.data(), &all,
-                  &info);  // asks for the work's size
+                  &info);  // queries the size of `work`
   const Int size = std::max(static_cast<Int>(work[0]), n * 64);
   work.resize(static_cast<std::size_t>(size));
   lapack().dgeqrf(&m, &n, columns.data(), &m, tau.data(), work.data(), &size, &info);
@@ -151,7 +152,7 @@ void qr_of_one(std::size_t rows, std::size_t cols, std::span<const double> a, st
   }
 }
 
-/// The columns of u and the rows of vt come in pairs that are free in their sign.
+/// A column of u and its row of vt have a free sign: makes the largest element of u's column positive.
 void fix_signs(std::size_t rows, std::size_t cols, std::size_t k, std::span<double> u, std::span<double> vt) {
   for (std::size_t j = 0; j < k; ++j) {
     double largest = 0;
@@ -164,7 +165,7 @@ void fix_signs(std::size_t rows, std::size_t cols, std::size_t k, std::span<doub
   }
 }
 
-/// The upper triangle that LAPACK reads column by column is the lower one here; it has the values ascending.
+/// LAPACK reads columns, so its upper triangle is the lower one here. Its eigenvalues are ascending.
 void eigh_of_one(std::size_t order, std::span<const double> a, std::span<double> w, std::span<double> v) {
   const Int n = static_cast<Int>(order), all = -1;
   std::vector<double> columns(a.begin(), a.end()), ascending(order), work(1);
@@ -175,7 +176,7 @@ void eigh_of_one(std::size_t order, std::span<const double> a, std::span<double>
                     integer_size, &info, 1, 1);
     expect_success("dsyevd", info);
   };
-  run(&all, &all);  // asks for the sizes of both
+  run(&all, &all);  // queries the sizes of both work arrays
   const Int size = static_cast<Int>(work[0]), integer_size = integers[0];
   work.resize(static_cast<std::size_t>(size));
   integers.resize(static_cast<std::size_t>(integer_size));
@@ -187,8 +188,8 @@ void eigh_of_one(std::size_t order, std::span<const double> a, std::span<double>
   fix_signs(order, 0, order, v, {});
 }
 
-/// The transpose of a has the decomposition v diag(s) ut, and LAPACK's column-major v is vt here. Without
-/// places for u and vt: s alone.
+/// LAPACK sees the transpose of a, whose decomposition is v diag(s) ut. So LAPACK's column-major v is vt
+/// here. If u and vt are empty, only s is computed.
 void svd_of_one(std::size_t rows, std::size_t cols, std::span<const double> a, std::span<double> u,
                 std::span<double> s, std::span<double> vt) {
   const Int m = static_cast<Int>(cols), n = static_cast<Int>(rows), k = std::min(m, n), all = -1;
@@ -201,15 +202,15 @@ void svd_of_one(std::size_t rows, std::size_t cols, std::span<const double> a, s
                     integers.data(), &info, 1);
     expect_success("dgesdd", info);
   };
-  run(&all);  // asks for the work's size
+  run(&all);  // queries the size of `work`
   const Int size = static_cast<Int>(work[0]);
   work.resize(static_cast<std::size_t>(size));
   run(&size);
   if (!u.empty()) fix_signs(rows, cols, std::min(rows, cols), u, vt);
 }
 
-/// The eigenvectors z [n, count] (column by column) of the `count` largest eigenvalues of the symmetric g [n,
-/// n], of which the lower triangle is given and which is overwritten; descending.
+/// Returns the eigenvectors z [n, count] (column by column) of the `count` largest eigenvalues of the
+/// symmetric g [n, n], in descending order. Reads only the lower triangle of g and overwrites g.
 std::vector<double> largest_eigenvectors(std::vector<double>& g, std::size_t order, std::size_t count) {
   const Int n = static_cast<Int>(order), first = static_cast<Int>(order - count) + 1, all = -1;
   const double none = 0;
@@ -222,7 +223,7 @@ std::vector<double> largest_eigenvectors(std::vector<double>& g, std::size_t ord
                     &info, 1, 1, 1);
     expect_success("dsyevr", info);
   };
-  run(&all, &all);  // asks for the sizes of both
+  run(&all, &all);  // queries the sizes of both work arrays
   const Int size = static_cast<Int>(work[0]), integer_size = integers[0];
   work.resize(static_cast<std::size_t>(size));
   integers.resize(static_cast<std::size_t>(integer_size));
@@ -235,13 +236,13 @@ std::vector<double> largest_eigenvectors(std::vector<double>& g, std::size_t ord
   return descending;
 }
 
-/// How far apart the squares of the largest and the last value may lie: what rounding does to the eigenvalues
-/// of a Gram matrix, 2^-53 of the largest, is then 1e-12 of the last.
+/// Largest ratio of the squares of the largest and the last singular value. Rounding changes the eigenvalues
+/// of a Gram matrix by 2^-53 of the largest one. At this ratio, that is 1e-12 of the last one.
 constexpr double kWidestSquares = 1e4;
 
-/// By the eigenvectors of the smaller Gram matrix: with B [m, n] (column by column) the transpose of a, B^T B
-/// w = s^2 w gives u = w and v = B w / s; B B^T w = s^2 w gives v = w and u = B^T w / s. False, and nothing
-/// useful is written, where the values are too far apart for that.
+/// Decomposes by the eigenvectors of the smaller Gram matrix. B [m, n] (column by column) is the transpose
+/// of a. B^T B w = s^2 w gives u = w and v = B w / s; B B^T w = s^2 w gives v = w and u = B^T w / s. Returns
+/// false, with nothing useful written, if the singular values are too far apart.
 bool svd_by_gram(std::size_t rows, std::size_t cols, std::size_t count, std::span<const double> a,
                  std::span<double> u, std::span<double> s, std::span<double> vt) {
   const bool left = rows <= cols;

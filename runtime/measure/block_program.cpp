@@ -19,7 +19,7 @@ bool contains(const std::vector<Value>& values, Value value) {
   return std::ranges::find(values, value) != values.end();
 }
 
-/// Which ops of forward the section needs, walking back from its end no further than its beginning.
+/// Marks the ops of forward that the section needs: walks back from its end, not beyond its beginning.
 std::vector<bool> needed_ops(const ir::Function& forward, const Section& section) {
   const std::vector<std::int32_t> definitions = forward.definitions();
   std::vector<bool> needed(forward.body.size());

@@ -46,7 +46,7 @@ Doubles product(std::span<const double> a, std::span<const double> b, std::size_
   return c;
 }
 
-/// In place, each row of n.
+/// Applies softmax in place to each row of n.
 void softmax(std::span<double> rows, std::size_t n) {
   for (std::size_t first = 0; first < rows.size(); first += n) {
     const std::span<double> row = rows.subspan(first, n);
@@ -57,7 +57,7 @@ void softmax(std::span<double> rows, std::size_t n) {
   }
 }
 
-/// Extents as numbers of matrices: all axes but the last two.
+/// Returns the number of matrices: all axes but the last two.
 std::size_t matrices_in(const ir::Shape& shape) {
   std::size_t count = 1;
   for (std::size_t i = 0; i + 2 < shape.size(); ++i) count *= static_cast<std::size_t>(shape[i]);
@@ -81,7 +81,7 @@ std::vector<double> attention_of_block(const ir::Function& forward, const Block&
   return all;
 }
 
-/// The first matrix of this role among the weights of the block's joins, or nothing.
+/// Returns the first matrix of this role among the weights of the block's joins, or nothing.
 std::optional<ir::Tensor> matrix_of_role(const BranchWeights& branches, const Block& block,
                                          std::string_view role, const TensorMap& weights) {
   for (const ir::Join& join : block.joins) {
@@ -93,7 +93,7 @@ std::optional<ir::Tensor> matrix_of_role(const BranchWeights& branches, const Bl
   return std::nullopt;
 }
 
-/// Weights are stored out by in, so that W_O^T W_V^T is proj [d, m] times the last third of qkv [3 m, d].
+/// Weights are stored out by in. So W_O^T W_V^T is proj [d, m] times the last third of qkv [3 m, d].
 std::optional<double> value_output_of(const ir::Module& module, const Block& block,
                                       const TensorMap& weights) {
   const BranchWeights branches(module, module.function("forward"));
@@ -107,8 +107,8 @@ std::optional<double> value_output_of(const ir::Module& module, const Block& blo
   return conditions_of({1, n, d}, w).front();
 }
 
-/// The Jacobian [outputs, inputs] of a block at the first sample of `stream`, a batch of rows at a time:
-/// every sample of the batch is that one, each with another unit cotangent.
+/// Computes the Jacobian [outputs, inputs] of a block at the first sample of `stream`, a batch of rows at a
+/// time. Every sample of the batch is that one, each with another unit cotangent.
 class JacobianRows {
  public:
   JacobianRows(Engine& engine, const ir::Function& function, const ir::Tensor& at)
@@ -152,7 +152,7 @@ class JacobianRows {
 
 }  // namespace
 
-/// Those of one network, and what runs them.
+/// The programs of one network, and the engine that runs them.
 class ConditioningMeter::Programs {
  public:
   Programs(const ir::Module& module, const ConditioningOptions& options)
@@ -183,7 +183,7 @@ class ConditioningMeter::Programs {
  private:
   const ir::Function& forward() const { return programs_.function("forward"); }
 
-  /// Of each join, then of the block.
+  /// Returns the sections of the joins, then that of the block.
   std::vector<Section> sections(std::size_t b) const {
     std::vector<Section> all;
     for (std::size_t j = 0; j < blocks_[b].joins.size(); ++j)

@@ -13,8 +13,8 @@
 namespace rewire::runtime {
 namespace {
 
-// Products are computed by blocks of so many queries and rows of the bank: 2 MB of them at a time. The blocks are the
-// same on any number of threads, and so are the products.
+// Products are computed by blocks of so many queries and rows of the bank, 2 MB at a time. The blocks are
+// the same on any number of threads, and so are the products.
 constexpr std::size_t kQueryBlock = 64, kBankBlock = 8192;
 
 struct Neighbour {
@@ -77,13 +77,13 @@ void check_rows(std::span<const float> rows, std::span<const std::int64_t> label
                classes);
 }
 
-/// How many classes have more votes than the label, or as many and a lower number.
+/// Returns how many classes have more votes than the label, or as many votes and a lower number.
 std::size_t rank_of_label(const std::vector<Neighbour>& nearest, std::span<const std::int64_t> bank_labels,
                           std::int64_t label, const KnnOptions& options) {
   std::vector<double> votes(static_cast<std::size_t>(options.classes));
   const double largest = static_cast<double>(nearest.front().similarity);
   for (const Neighbour& neighbour : nearest) {
-    // All votes by the same factor: the largest is 1, whatever the temperature.
+    // Scales all votes by the same factor: the largest is 1, whatever the temperature.
     votes[static_cast<std::size_t>(bank_labels[neighbour.row])] +=
         std::exp((static_cast<double>(neighbour.similarity) - largest) / options.temperature);
   }
@@ -94,7 +94,7 @@ std::size_t rank_of_label(const std::vector<Neighbour>& nearest, std::span<const
   return rank;
 }
 
-/// A block of queries [count, width] against the whole bank.
+/// Returns the nearest rows of the whole bank for a block of queries [count, width].
 std::vector<std::vector<Neighbour>> nearest_of(std::span<const float> queries, std::span<const float> bank,
                                                std::size_t width, std::size_t neighbours) {
   const std::size_t count = queries.size() / width, rows = bank.size() / width;
@@ -138,7 +138,7 @@ KnnAccuracy knn_accuracy(std::span<const float> bank, std::span<const std::int64
     for (std::size_t i = 0; i < count; ++i)
       ranks[begin + i] = rank_of_label(nearest[i], bank_labels, query_labels[begin + i], options);
   };
-  std::vector<float> first(1);  // what is missing is told on this thread
+  std::vector<float> first(1);  // so that a missing library is reported on this thread
   row_products(std::span(unit_queries).first(columns), std::span(unit_bank).first(columns), columns, first);
   ThreadPool pool(usable_cores());
   const auto blocks = static_cast<std::int64_t>((ranks.size() + kQueryBlock - 1) / kQueryBlock);

@@ -11,7 +11,7 @@
 namespace rewire::runtime {
 namespace {
 
-/// Of the images that can be read.
+/// Features and labels of the images that can be read.
 struct Features {
   std::vector<std::vector<float>> rows;  // of each program
   std::vector<std::int64_t> labels;
@@ -36,7 +36,7 @@ void read(Engine& engine, const PendingFeatures& run, Features& features) {
   }
 }
 
-/// The rows that are images, as long as `left` are wanted; takes their labels.
+/// Marks the rows that are images, while `left` more are wanted, and takes their labels.
 std::vector<bool> wanted_rows(const Batch& batch, std::int64_t& left, std::vector<std::int64_t>& labels) {
   const auto weights = batch.tensors.at("weight").as<float>();
   const auto all = batch.tensors.at("label").as<std::int64_t>();

@@ -23,14 +23,14 @@ bool is_finite(const ir::Tensor& tensor) {
       tensor.data, [&](double value) { return std::isfinite(ir::round_to(tensor.type.dtype, value)); });
 }
 
-/// Their results are computed; others only stand elsewhere.
+/// Returns true if an op computes its results; other ops only place values elsewhere.
 bool computes(const ir::Op& op) {
   const ir::OpClass op_class = ir::op_info(op.code).op_class;
   return op.code != ir::Opcode::update && op_class != ir::OpClass::shape;
 }
 
-/// The function with a flag for each float tensor that it computes, f32[] and above 0 where one of its
-/// elements is not finite, instead of its results and updates. A flag is computed where its tensor is.
+/// A module with a flag for each float tensor that the function computes, in place of its results and
+/// updates. A flag is f32[] and above 0 if an element is not finite. It is computed where its tensor is.
 struct Probed {
   ir::Module module;
   std::vector<std::string> tensors;  // by flag
@@ -45,7 +45,8 @@ Probed probed(const ir::Module& module, const ir::Function& function) {
   out.types = function.types;
   out.trains = function.trains;
   ir::Builder b(probed.module, out);
-  // Where the op's own place says little: a square of the gradients' norm is "mul at optimizer".
+  // Names the operand if the op's own place says little: a square of the gradients'
+  // norm is "mul at optimizer".
   const std::vector<std::int32_t> definitions = function.definitions();
   const auto origin = [&](const ir::Op& op) -> std::string {
     const std::int32_t at =
@@ -74,7 +75,8 @@ Probed probed(const ir::Module& module, const ir::Function& function) {
   return probed;
 }
 
-/// By the engine that computed it: what only its roundings make overflow, or the order of its sums.
+/// Replays on the engine that computed it: an overflow may come only from its
+/// rounding, or the order of its sums.
 std::optional<std::string> first_compiled(const ir::Module& module, const ir::Function& function,
                                           const Engine& engine, const TensorMap& inputs) {
   const Probed probe = probed(module, function);
@@ -89,7 +91,7 @@ std::optional<std::string> first_compiled(const ir::Module& module, const ir::Fu
   return std::nullopt;
 }
 
-/// What the compiled program says, where double precision says nothing.
+/// Returns what the compiled program shows if every tensor is finite in double precision.
 std::string found_compiled(const ir::Module& module, const ir::Function& function, const Engine& engine,
                            const TensorMap& inputs) {
   const std::string in_double = "replayed in double precision, every tensor is finite";

@@ -16,7 +16,7 @@ HostTensor scalar(double value) {
   return tensor;
 }
 
-/// One batch on its way.
+/// One batch on its way from noise to samples.
 class Way {
  public:
   Way(Engine& engine, const SampleRequest& request, std::string_view suffix)

@@ -20,7 +20,7 @@ bool is_rewritten(const ir::Join& join) {
   return join.shortcut != join.stream || join.branch_slot != join.branch || !join.paths.empty();
 }
 
-/// All joins but the one of this number are plain sums again; what only they read is gone.
+/// Makes all joins plain sums again except the one of this number, and removes ops that only they read.
 ir::Module with_one_join(ir::Module module, std::size_t number) {
   ir::Function& forward = *module.find_function("forward");
   const std::vector<std::size_t> joins = ir::find_joins(forward);

@@ -36,7 +36,7 @@ FieldKind kind_of(const programs::Input& input) {
   return input.name == kLabelField && input.type.rank() == 1 ? FieldKind::category : FieldKind::number;
 }
 
-/// What a sample of the data is asked for: views are made of it.
+/// Returns the fields to request for a sample. Views are made from it, so they are not among the fields.
 std::vector<Field> asked_fields(const NetworkFace& face) {
   std::vector<Field> asked;
   for (const programs::Input& input : face.inputs) {
@@ -59,19 +59,19 @@ ir::Shape image_shape(const NetworkFace& face) {
   return {image->type.shape.begin() + 1, image->type.shape.end()};
 }
 
-/// Of targets; 0: the objective takes none.
+/// Returns the number of classes in the target; 0 if the objective takes no target.
 std::int64_t target_classes(const NetworkFace& face) {
   const programs::Input* target = find_input(face, "target");
   return target == nullptr ? 0 : target->type.shape[1];
 }
 
-/// 0: nobody asks for labels, or any will do.
+/// Returns the number of classes; 0 if no labels are taken or any label is valid.
 std::int64_t classes(const NetworkFace& face) {
   const programs::Input* label = find_input(face, "label");
   return label == nullptr ? target_classes(face) : label->categories;
 }
 
-/// What the recipe takes of the training images.
+/// Restricts the source to the training images that the recipe selects.
 std::unique_ptr<ImageSource> reduce(std::unique_ptr<ImageSource> source, const RecipeData& data) {
   if (!data.train_list.empty()) {
     std::vector<std::uint32_t> images = listed_images(*source, data.train_list);
@@ -84,7 +84,7 @@ std::unique_ptr<ImageSource> reduce(std::unique_ptr<ImageSource> source, const R
   return source;
 }
 
-/// What is asked of labelled images alone.
+/// Throws UserError if the recipe sets a key that only labelled images support.
 void refuse_of_images(const Source& source, const Recipe& recipe) {
   const RecipeData& data = recipe.data;
   std::string key = !data.train_list.empty()     ? "data.train_list"
@@ -139,7 +139,7 @@ ir::TensorType view_type(const ViewSpec& view, const ir::Shape& image, std::int6
   return type;
 }
 
-/// The views that the network takes.
+/// Returns the views that the network takes.
 std::vector<ViewSpec> views_of(const Recipe& recipe, const NetworkFace& face) {
   std::vector<ViewSpec> taken;
   for (const programs::Input& input : face.inputs) {
@@ -158,7 +158,7 @@ std::vector<ViewSpec> views_of(const Recipe& recipe, const NetworkFace& face) {
   return taken;
 }
 
-/// 1 for each class that has an image, else 0.
+/// Returns 1 for each class that has an image, else 0.
 std::vector<float> present_classes(const ImageSource& source, std::int64_t classes) {
   std::vector<float> present(static_cast<std::size_t>(classes), 0.0F);
   for (std::int64_t i = 0; i < source.count(); ++i) present.at(static_cast<std::size_t>(source.label(i))) = 1;
@@ -187,7 +187,7 @@ LoaderOptions loader_options(const Recipe& recipe, Split split, bool trains, con
   return options;
 }
 
-/// What data sets of images have, beside what is told by its kind.
+/// Checks an input that its kind does not identify: image data sets provide only some names and types.
 void check_beside_image(const programs::Input& input) {
   const auto& [name, type] = std::tie(input.name, input.type);
   if (input.filler != programs::Filler::data) return;
@@ -237,7 +237,7 @@ NetworkFace network_face(const ir::Module& module, const ir::Selection& objectiv
 NetworkFace training_face(const NetworkSource& source, const ir::Selection& selection) {
   const std::unique_ptr<programs::Objective> objective = programs::make_objective(selection);
   programs::Inputs inputs = objective->inputs(source.forward(1));
-  // A batch's images are there whether or not the step takes them: they say what the data are.
+  // The batch has the images even if the step does not take them: they describe the data.
   for (programs::Input& input : training_inputs(source, *objective)) {
     if (std::ranges::find(inputs, input.name, &programs::Input::name) == inputs.end())
       inputs.push_back(std::move(input));
@@ -291,7 +291,7 @@ DataFeed::DataFeed(const Recipe& recipe, Split split, const NetworkFace& face, b
 void DataFeed::open_file(const programs::Input& input) {
   const ir::TensorType row{input.type.dtype, {input.type.shape.begin() + 1, input.type.shape.end()}};
   auto rows = std::make_unique<const NpyRows>(input.file);
-  // Of all samples of the source, of which a run may take a part.
+  // The file has a row for each sample of the source, of which a run may use a part.
   if (rows->type() != row || rows->count() != source_->origins()) {
     user_error("{}: it has {} rows {}, but '{}' needs a row {} for each of the {} samples of {}",
                visible(input.file), rows->count(), to_string(rows->type()), input.name, to_string(row),
@@ -320,7 +320,7 @@ std::unique_ptr<Loader> DataFeed::load(DataPosition start) const {
       for (std::size_t i = 0; i < files_.size(); ++i)
         files_[i]->read(source_->origin(visit.sample), row[row.size() - files_.size() + i]);
     } catch (const UserError& error) {
-      throw DataError(error.what());  // no sample's fault: it is not left out
+      throw DataError(error.what());  // not the sample's fault: do not leave it out
     }
   };
   return std::make_unique<Loader>(sample_function(*source_, read, samples), source_->count(), options, start);

@@ -44,7 +44,7 @@ nlohmann::ordered_json explored(const NetworkRequest& request, const ExploreOpti
   subject.program = step_program(network);
   subject.batch = batch;
   subject.plugins = network.plugins;
-  subject.rewritten = rewritten_module(network, batch);  // which judges the plugins
+  subject.rewritten = rewritten_module(network, batch);  // also checks the plugins
   subject.original = original_module(network, batch);
   const ir::Module module = step_module(network, training_module(network, batch));
   const ChoiceOptions choices{{}, false};

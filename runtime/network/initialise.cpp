@@ -1,4 +1,4 @@
-// One Philox stream a parameter, at step 0: element i of parameter p takes number i of the stream named p.
+// One Philox stream per parameter, at step 0: element i of parameter p is number i of the stream named p.
 #include "runtime/network/initialise.h"
 
 #include <algorithm>
@@ -25,9 +25,9 @@ double inverse_erf(double x) {
   return boost::math::erf_inv(x, policy<promote_double<false>>());
 }
 
-/// Normal of deviation std, cut at +-limit, by the inverse of its distribution function. u is the middle of
-/// one of 2^24 equal cells, so that the tails end at 5.4 std and never at the infinities that erf_inv has at
-/// +-1.
+/// Normal of deviation std, truncated at +-limit, by the inverse of its distribution function. u is
+/// the middle of one of 2^24 equal cells. So the tails end at 5.4 std, and erf_inv is never asked
+/// at +-1, where it is infinite.
 class TruncNormal {
  public:
   TruncNormal(double std, double limit)
@@ -62,7 +62,8 @@ HostTensor fill(ThreadPool& pool, const ir::TensorType& type, Draw draw) {
   return to_host(tensor);
 }
 
-/// Q of a normal matrix, with as many columns as the shorter side, turned to lie along it.
+/// Returns Q of a normal matrix with as many columns as the shorter side,
+/// transposed if that side is the rows.
 HostTensor orthonormal(const ir::TensorType& type, const ir::PhiloxStream& stream) {
   ir::Tensor tensor(type);
   const auto rows = static_cast<std::size_t>(type.shape[0]);

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kMostModuleBytes = std::size_t{1} << 28;
 constexpr int kImageRank = 4;  // batch, channels, height, width
-/// The option of models whose positions are resized to the image.
+/// The option of models that resize their positions to the image.
 constexpr std::string_view kPositionImage = "position_image";
 
 void refuse_model_settings(const NetworkRequest& request, const std::string& file) {
@@ -34,7 +34,7 @@ std::string absolute(const std::string& path) {
   return std::filesystem::absolute(path).lexically_normal().string();
 }
 
-/// So that the recipe means the same wherever it is read again.
+/// Makes paths absolute, so that the recipe means the same wherever it is read again.
 void make_paths_absolute(Recipe& recipe) {
   for (const RecipeKey& key : recipe_keys(recipe)) {
     if (!key.spec.is_path || !key.has_effect(recipe)) continue;
@@ -46,7 +46,7 @@ void make_paths_absolute(Recipe& recipe) {
   }
 }
 
-/// What to load for each plugin: what it is called, or a run's own copy.
+/// Returns what to load for each plugin: the name that the recipe gives, or the run's own copy.
 std::vector<std::string> libraries_of(const NetworkRequest& request, const std::vector<PluginSpec>& plugins) {
   std::vector<std::string> names;
   for (const PluginSpec& spec : plugins) names.push_back(spec.name);
@@ -54,7 +54,7 @@ std::vector<std::string> libraries_of(const NetworkRequest& request, const std::
   const std::vector<RecordedPlugin> recorded = recorded_plugins(request.run);
   if (recorded.size() != names.size()) return names;  // the recipe was changed since
   for (std::size_t i = 0; i < names.size(); ++i) {
-    // Nor is another plugin's copy taken where it names another.
+    // The run's copy is taken only if the recipe still names the same plugin.
     const bool is_path = names[i].find('/') != std::string::npos;
     if (names[i] == (is_path ? recorded[i].path : recorded[i].build.name))
       names[i] = library_of_run(request.run, recorded[i], names[i], request.plugin_path);
@@ -62,26 +62,27 @@ std::vector<std::string> libraries_of(const NetworkRequest& request, const std::
   return names;
 }
 
-/// What a plugin would be refused for when it goes on or off during training is refused at once.
+/// Rewrites the network for each later epoch at which a plugin switches on or off.
+/// So a refusal comes at once.
 void check_later_epochs(const Network& network) {
   for (const std::int64_t epoch : switch_epochs(network.plugins)) {
     if (epoch > 0) rewritten_forward(network_source(network), 1, epoch);
   }
 }
 
-/// A module's batch is fixed: training and evaluation take it.
+/// Training and evaluation take the module's batch, which is fixed.
 void take_batch(const ir::Module& module, Recipe& recipe) {
   const ir::Function& forward = module.function("forward");
   recipe.train.batch = recipe.eval.batch = forward.type(forward.arguments[0].value).shape[0];
 }
 
-/// MODEL, as a file.
+/// Returns the file that MODEL names.
 FilePlace place_of_model(const NetworkRequest& request) {
   if (!request.run.empty()) return FilePlace::below(request.run, "recipe.toml");
   return request.is_of_file ? FilePlace(request.model) : FilePlace::of_user(request.model);
 }
 
-/// The module that the recipe MODEL names, from where the recipe stands.
+/// Returns the place of the module that the recipe MODEL names, relative to the recipe.
 FilePlace place_of_module(const NetworkRequest& request, const std::string& name) {
   const bool is_in_run = !request.run.empty() && name.find('/') == std::string::npos;
   if (is_in_run) return FilePlace::below(request.run, name);
@@ -112,7 +113,7 @@ Network resolve_network(const NetworkRequest& request) {
     if (request.model.ends_with(".rir")) refuse_model_settings(request, request.model);
     network.recipe.model.name = request.model;
     network.recipe = parse_recipe("", request.model, request.settings, RecipeOf::anyone, network.recipe);
-    model = request.model;  // whatever model.name is set to
+    model = request.model;  // even if a setting changes model.name
   }
   if (model.ends_with(".rir")) {
     const bool is_of_recipe = request.model.ends_with(".toml");

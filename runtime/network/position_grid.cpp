@@ -25,7 +25,7 @@ double position_share(PositionRule rule, double x) {
   return keys_cubic(x, rule == PositionRule::timm ? -0.5 : -0.75);
 }
 
-/// What each of `from` points in a row contributes to each of `to`, row-major [to, from].
+/// Returns the share of each of `from` points of a row in each of `to` points, row-major [to, from].
 std::vector<double> shares(std::int64_t from, std::int64_t to, PositionRule rule) {
   std::vector<double> matrix(static_cast<std::size_t>(to * from));
   const bool is_timm = rule == PositionRule::timm;
@@ -49,7 +49,7 @@ std::vector<double> shares(std::int64_t from, std::int64_t to, PositionRule rule
   return matrix;
 }
 
-/// Nothing where what is left of the tokens is no square.
+/// Returns nullopt if the tokens after the prefix do not form a square.
 std::optional<PositionGrid> grid_behind(std::int64_t prefix, std::int64_t tokens) {
   const std::int64_t patches = tokens - prefix;
   if (patches < 1) return std::nullopt;

@@ -19,8 +19,7 @@
 namespace rewire::runtime {
 namespace {
 
-/// The programs of `from` join `into` under their phase's names, and so do the parameters
-/// that `into` lacks.
+/// Adds the programs of `from` to `into` under their phase's names, and the parameters that `into` lacks.
 void merge(ir::Module& into, ir::Module from, const Phase& phase) {
   for (ir::Parameter& parameter : from.parameters) {
     const ir::Parameter* known = into.find_parameter(parameter.name);
@@ -39,8 +38,8 @@ void merge(ir::Module& into, ir::Module from, const Phase& phase) {
   }
 }
 
-/// Says which plugins begin with this phase, when weights that they initialise have been trained in earlier
-/// ones: those stay as they are.
+/// Warns of plugins that begin with this phase if earlier phases trained weights that they initialise.
+/// Those weights stay as they are.
 void warn_of_late_hooks(const std::vector<Initialised>& hooks, const Phase& phase, const TensorMap& earlier) {
   for (const Initialised& hook : hooks) {
     if (hook.from_epoch == 0 || hook.from_epoch != phase.first_epoch) continue;
@@ -57,11 +56,11 @@ void warn_of_late_hooks(const std::vector<Initialised>& hooks, const Phase& phas
   }
 }
 
-/// Counters for weights that some phase does not train although a later one does: their moments have seen
-/// fewer gradients than the optimizer has done updates. Weights that the same epochs switch on and off share
-/// one, named after these epochs: "optimizer.step.2" from epoch 2 on, "optimizer.step.0_3_5" to epoch 3 and
-/// again from 5 on. The last one is not named by where it ends: a run that becomes longer mostly keeps its
-/// names, and checkpoint.cpp takes the counts over where it does not.
+/// Counters for weights that some phase does not train although a later phase does. Their moments have seen
+/// fewer gradients than the optimizer has made updates. Weights that the same epochs switch on and off share
+/// a counter, named after these epochs. "optimizer.step.2" counts from epoch 2 on, "optimizer.step.0_3_5" to
+/// epoch 3 and again from 5 on. A final switch-off is not part of the name, so a run that becomes longer
+/// mostly keeps its names. Where it does not, checkpoint.cpp carries the counts over.
 programs::UpdateCounters late_counters(const NetworkSource& source, const std::vector<std::int64_t>& epochs) {
   programs::UpdateCounters counters;
   if (epochs.size() == 1) return counters;
@@ -86,7 +85,7 @@ programs::UpdateCounters late_counters(const NetworkSource& source, const std::v
   return counters;
 }
 
-/// The function "features" of a backbone, f32 [batch, width]. UserError where it is none.
+/// Returns the function "features" of a backbone, f32 [batch, width]. Throws UserError if it has none.
 ir::Function features_function(ir::Module& backbone) {
   ir::Function function = backbone.function("forward");
   const ir::Value features = function.result("features");
@@ -102,7 +101,7 @@ ir::Function features_function(ir::Module& backbone) {
   return function;
 }
 
-/// The same of the averages of those weights that have some.
+/// Returns the same function on the averages of those weights that have one.
 ir::Function of_averages(ir::Function function, const ir::Module& module) {
   function.name = "features_ema";
   for (ir::Op& op : function.body) {
@@ -145,7 +144,7 @@ bool draws_samples(const ir::Selection& objective) {
   return ir::find_row(programs::objectives(), "objective.name", objective.name).samples;
 }
 
-/// The program diagnose of the network of an epoch; none where it would tell nothing.
+/// Returns the program `diagnose` for the network of an epoch; no program if it would report nothing.
 ir::Module diagnosed(const NetworkSource& source, const programs::TrainOptions& options,
                      const RunShape& shape, std::int64_t epoch) {
   ir::Module module = computed_forward(source, shape.diagnose_batch, epoch);
@@ -154,7 +153,7 @@ ir::Module diagnosed(const NetworkSource& source, const programs::TrainOptions& 
   return module;
 }
 
-/// UserError where no epoch has anything to diagnose.
+/// Throws UserError if no epoch has anything to diagnose.
 void check_diagnosed(const RunPrograms& programs, const RunShape& shape) {
   const bool by_host =
       std::ranges::find(shape.diagnostics, programs::kConditioning) != shape.diagnostics.end();
@@ -303,7 +302,7 @@ RunPrograms make_run_programs(const NetworkSource& source, const programs::Train
 
 namespace {
 
-/// The parameters of other epochs' networks join the module, so that a checkpoint fits it.
+/// Adds the parameters of other epochs' networks to the module, so that a checkpoint fits it.
 void add_parameters_of_phases(ir::Module& module, const NetworkSource& source, std::int64_t epochs) {
   for (const std::int64_t start : switch_epochs(source.plugins, epochs)) {
     for (ir::Parameter& parameter : rewritten_forward(source, 1, start).parameters) {

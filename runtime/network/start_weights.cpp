@@ -11,7 +11,7 @@
 namespace rewire::runtime {
 namespace {
 
-/// `true`: as the code does that fine-tunes such networks; of a module in a file as timm's.
+/// `true` means the rule of the code that fine-tunes such networks; for a module from a file, timm's rule.
 models::PositionRule position_rule(const Recipe& recipe) {
   const std::string& asked = recipe.train.resample_positions;
   if (asked == "deit") return models::PositionRule::deit;

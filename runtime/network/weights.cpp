@@ -28,7 +28,8 @@ std::string enumerate(const std::vector<std::string>& items) {
   return text;
 }
 
-/// The position embedding of a grid of another extent; as it is where it is none, or no such grid.
+/// Returns a position embedding resampled to the parameter's grid. Returns other tensors, and those
+/// without such a grid, unchanged.
 HostTensor on_grid_of(HostTensor tensor, const ir::Module& module, const ir::Parameter& parameter,
                       const std::string& path, const std::optional<models::PositionRule>& rule) {
   const ir::TensorType type = tensor.type();
@@ -50,7 +51,7 @@ HostTensor on_grid_of(HostTensor tensor, const ir::Module& module, const ir::Par
   return resample_positions(tensor, grids->from, to, *rule);
 }
 
-/// PyTorch's batch norms count their batches beside the running statistics: at a momentum that is given, nothing reads it.
+/// PyTorch's batch norms also store a count of batches. With a given momentum, nothing reads it.
 constexpr std::string_view kCount = "num_batches_tracked";
 void drop_batch_counts(const ir::Module& module, TensorMap& tensors) {
   std::erase_if(tensors, [&](const auto& entry) {
@@ -61,7 +62,7 @@ void drop_batch_counts(const ir::Module& module, TensorMap& tensors) {
   });
 }
 
-/// `choice`: asked where the shapes differ.
+/// Calls `choice` for a hint if the shapes differ.
 HostTensor fit(HostTensor tensor, const ir::Parameter& parameter, const std::string& path,
                const std::function<std::string()>& choice) {
   const ir::TensorType& type = tensor.type();
@@ -79,7 +80,7 @@ HostTensor fit(HostTensor tensor, const ir::Parameter& parameter, const std::str
   return convert(tensor, parameter.type.dtype);
 }
 
-/// Leaves those under the prefix, without it.
+/// Keeps only the tensors under the prefix, and removes the prefix from their names.
 void take_prefix(TensorMap& tensors, const std::string& prefix, const std::string& path) {
   if (prefix.empty()) return;
   TensorMap taken;
@@ -93,7 +94,7 @@ void take_prefix(TensorMap& tensors, const std::string& prefix, const std::strin
   tensors = std::move(taken);
 }
 
-/// Which knows its model and options: a run's module of all phases does not.
+/// Returns the module that knows its model and options. A run's module of all phases does not.
 const ir::Module& network_of(const ir::Module& module, const WeightsFit& how) {
   return how.required != nullptr ? *how.required : module;
 }

@@ -16,11 +16,11 @@
 namespace rewire::runtime {
 namespace {
 
-/// How far a file's weights are not a module's.
+/// How a file's weights differ from a module's.
 struct Difference {
   std::size_t missing = 0, misshapen = 0, extra = 0;
-  std::size_t head = 0;       // what train.new_head settles: starts fresh, or leaves out
-  std::size_t positions = 0;  // of another grid
+  std::size_t head = 0;       // weights that train.new_head starts fresh or leaves out
+  std::size_t positions = 0;  // position embeddings of another grid
 
   std::size_t all() const { return missing + misshapen + extra + head + positions; }
   bool only_shapes() const { return missing + extra + head == 0; }
@@ -45,7 +45,7 @@ Difference difference(const WeightShapes& shapes, const ir::Module& module) {
     ++there;
     const ir::Shape& wanted = parameter.type.shape;
     const bool same_rank = given->second.size() == wanted.size();
-    const std::ptrdiff_t begin = is_head(parameter) && !wanted.empty() ? 1 : 0;  // not the number of classes
+    const std::ptrdiff_t begin = is_head(parameter) && !wanted.empty() ? 1 : 0;  // without the class count
     if (!same_rank || !std::equal(wanted.begin() + begin, wanted.end(), given->second.begin() + begin))
       ++(is_other_grid(module, parameter, given->second) ? found.positions : found.misshapen);
   }
@@ -57,11 +57,11 @@ Difference difference(const WeightShapes& shapes, const ir::Module& module) {
   return found;
 }
 
-/// A model by options, and what is left of the difference.
+/// A model with options, and the difference that remains.
 struct Choice {
   std::vector<std::string> settings;  // "model.form=timm"
   ir::Selection selection;
-  std::optional<ir::Module> module;  // none: the options do not go together
+  std::optional<ir::Module> module;  // none: the options exclude each other
   Difference left;
 };
 
@@ -75,14 +75,14 @@ Choice try_choice(Choice base, const WeightShapes& shapes) {
   return base;
 }
 
-/// What an option may be instead: another word, the other truth, or, where 0 is for none, a number that the file's other
-/// tensors suggest.
+/// Returns other values for an option: another word, the opposite boolean, or, where 0 means none, a number
+/// that the file's other tensors suggest.
 std::vector<ir::Attribute> other_values(const ir::ParameterSpec& option, const ir::Module& module,
                                         const WeightShapes& shapes) {
   const ir::Attribute* now = module.attributes.find(option.name);
   if (now == nullptr) return {};
   constexpr std::size_t kMostExtents = 8;
-  constexpr double kSmall = 1e-5;  // of LayerScale, which a file replaces
+  constexpr double kSmall = 1e-5;  // a layer scale's start value, which a file replaces
   std::vector<ir::Attribute> values;
   if (option.kind == ir::ParameterKind::choice) values.assign(option.values.begin(), option.values.end());
   if (option.kind == ir::ParameterKind::boolean) values.emplace_back(*now != ir::Attribute(true));
@@ -100,10 +100,11 @@ std::vector<ir::Attribute> other_values(const ir::ParameterSpec& option, const i
   return values;
 }
 
-/// Whether what train.new_head settles keeps a choice from being close.
+/// Whether the weights that train.new_head handles count towards a choice's distance.
 enum class Head : std::uint8_t { counts, is_new };
 
-/// The choice that is closest to the file, by at most `rounds` changes of an option, each of which brings it closer.
+/// Returns the choice closest to the file. Changes at most `rounds` options, each
+/// of which must bring it closer.
 Choice closest_choice(const models::Model& model, const ir::Selection& base, const WeightShapes& shapes,
                       int rounds, Head head = Head::counts) {
   const auto distance = [&](const Choice& choice) {
@@ -125,7 +126,8 @@ Choice closest_choice(const models::Model& model, const ir::Selection& base, con
           next.selection.set(name, to);
           next.settings.push_back(fmt::format("model.{}={}", name, ir::value_text(to)));
         };
-        // A norm behind the pooling is where timm and MAE average: names alone would let it be behind a token.
+        // timm and MAE put a norm after the pooling if they average. Names alone would allow
+        // it after a token too.
         if (option.name == "fc_norm" && ir::find_parameter(model.schema, "pool") != nullptr &&
             value == ir::Attribute(true))
           set("pool", std::string("avg"));
@@ -140,7 +142,7 @@ Choice closest_choice(const models::Model& model, const ir::Selection& base, con
   return best;
 }
 
-/// With the number of classes where the module's head has another.
+/// Returns the settings, with model.classes if the file's head has another number of classes.
 std::vector<std::string> with_classes(Choice choice, const WeightShapes& shapes) {
   const auto head = std::ranges::find_if(choice.module->parameters, is_head);
   if (head != choice.module->parameters.end()) {
@@ -157,7 +159,7 @@ std::string has_them(const std::string& model, const Choice& choice, const Weigh
   return fmt::format("; {}{}{} matches its weights", model, with, fmt::join(settings, ", "));
 }
 
-/// What lets the weights be taken that the choice's network has.
+/// Returns the keys with which the choice's network can load the file's weights; "" if there are none.
 std::string keys_that_take(const Choice& choice, const TrainKeys& given) {
   if (choice.left.missing + choice.left.misshapen > 0) return "";
   if (choice.left.extra > 0 && !given.heeded) return "";
@@ -170,10 +172,10 @@ std::string keys_that_take(const Choice& choice, const TrainKeys& given) {
                                                                     : "loads the part that the network has");
 }
 
-/// Another model of the zoo, with at most one other option.
+/// Returns a hint at another model of the zoo that matches with at most one changed option; "" if none does.
 std::string other_model(const WeightShapes& shapes) {
   for (const models::Model* other : models::models()) {
-    if (other->values.empty() && !other->family->variants.empty()) continue;  // a variant says which it is
+    if (other->values.empty() && !other->family->variants.empty()) continue;  // its variants are tried
     const Choice choice = closest_choice(*other, {other->name}, shapes, 1);
     if (choice.module && choice.left.all() == 0) return has_them("the model " + other->name, choice, shapes);
   }
@@ -237,7 +239,7 @@ std::string weights_hint(const ir::Module& module, const WeightShapes& shapes, c
   ir::Selection same{module.name};
   for (const ir::ParameterSpec& option : model->schema)
     same.set(option.name, *module.attributes.find(option.name));
-  // What a rewrite has added is no model's: the plain network is compared.
+  // What a rewrite has added belongs to no model, so the plain network is compared.
   const Choice as_it_is = closest_choice(*model, same, shapes, 0);
   if (!as_it_is.module || as_it_is.left.all() == 0) return "";
   constexpr int kMostChanges = 4;

@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 6> kWrapperWords = {"module.",   "_orig_m
 
 using Names = std::set<std::string, std::less<>>;
 
-/// All chains of these words that a name begins with, from the shortest.
+/// Adds all chains of wrapper words that a name begins with, the shortest first.
 void add_chains(std::string_view name, Names& chains) {
   std::size_t length = 0;
   while (true) {
@@ -35,10 +35,10 @@ void add_chains(std::string_view name, Names& chains) {
   }
 }
 
-/// How a file's names are read: without `prefix`, and behind `added`.
+/// How a file's names are read: `prefix` is removed, then `added` is put before them.
 struct Reading {
   std::string prefix, added;
-  std::size_t found = 0;  // weights of the module
+  std::size_t found = 0;  // how many of the module's weights it finds
 };
 
 class NameReader {
@@ -50,7 +50,7 @@ class NameReader {
     }
   }
 
-  /// What the module calls the tensor; its own name where the reading does not concern it.
+  /// Returns the module's name of the tensor; the tensor's own name if the reading does not apply to it.
   std::string read(const std::string& name, const Reading& reading) const {
     if (!name.starts_with(reading.prefix)) return name;
     std::string rest = name.substr(reading.prefix.size());
@@ -60,7 +60,7 @@ class NameReader {
     return names_.contains(whole) || reading.added.empty() ? whole : rest;
   }
 
-  /// The plain one first.
+  /// Returns all readings, the one that changes no name first.
   std::vector<Reading> readings(const TensorMap& tensors) const {
     Names prefixes = {""}, added = {""};
     for (const auto& [name, tensor] : tensors) add_chains(name, prefixes);
@@ -122,7 +122,7 @@ void read_names(const ir::Module& module, const ir::Module& network, TensorMap& 
   std::vector<std::string> renamed;
   for (auto& [name, tensor] : tensors) {
     std::string read_as = reader.read(name, *best);
-    // Where another tensor has the name, this one keeps its own, and is refused as nobody's.
+    // If another tensor has the name, this one keeps its own, and is refused as one that the module lacks.
     if (read_as != name && (tensors.contains(read_as) || named.contains(read_as))) read_as = name;
     const std::string rest = name.substr(name.starts_with(best->prefix) ? best->prefix.size() : 0);
     if (read_as != name && read_as != rest && read_as != best->added + rest)

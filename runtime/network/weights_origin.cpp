@@ -39,7 +39,7 @@ Texts texts_from(const JsonView& json) {
   return texts;
 }
 
-/// UserError on text that is no origin.
+/// Throws UserError if the text is not an origin.
 WeightsOrigin origin_from(const std::string& text, const std::string& file) {
   const Json document = parse_json(text, fmt::format("{}: its metadata '{}'", file, kOriginKey));
   const JsonView json(document, fmt::format("{}: its metadata '{}'", file, kOriginKey));
@@ -63,7 +63,7 @@ std::string names_of(const std::vector<WeightsOrigin::Strategy>& plugins) {
   return names.empty() ? "plain joins" : fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// "dim 192 there, 384 here", of those that differ; at most three.
+/// Lists up to three values that differ: "dim 192 there, 384 here".
 std::string differences(const Texts& there, const Texts& here) {
   constexpr std::size_t kShown = 3;
   std::set<std::string> names;
@@ -81,7 +81,7 @@ std::string differences(const Texts& there, const Texts& here) {
   return fmt::format("{}{}", fmt::join(list, "; "), more == 0 ? "" : fmt::format("; and {} more", more));
 }
 
-/// How the strategies differ; "" where they do not.
+/// Returns how the strategies differ; "" if they do not.
 std::string other_strategy_of(const WeightsOrigin& there, const WeightsOrigin& here) {
   const std::string was = names_of(there.plugins), is = names_of(here.plugins);
   if (was != is) return fmt::format("it is from a network with {}, but this one has {}", was, is);
@@ -93,7 +93,7 @@ std::string other_strategy_of(const WeightsOrigin& there, const WeightsOrigin& h
   return "";
 }
 
-/// What else makes another function of it.
+/// Returns what else makes the network compute another function.
 std::string other_network_of(const WeightsOrigin& there, const WeightsOrigin& here) {
   if (there.model != here.model)
     return fmt::format("it is from the model {}, but this one is {}", visible(there.model), here.model);
@@ -116,7 +116,7 @@ WeightsOrigin origin_of(const Recipe& recipe, const NetworkSource& source, std::
                         const std::vector<std::string>& classes) {
   WeightsOrigin origin{
       REWIRE_VERSION, recipe.model.name, {}, {}, {}, classes, digest_of_forward(source, epoch)};
-  // A module of a file has no options, and its path says nothing.
+  // A module from a file has no options, and its path has no meaning elsewhere.
   if (recipe.model.name.ends_with(".rir")) origin.model = "module";
   constexpr std::string_view kModel = "model.", kTransforms = "transforms.";
   for (const auto& [key, value] : flat_values(to_toml(recipe), "the recipe")) {

@@ -7,7 +7,7 @@
 namespace rewire::runtime {
 namespace {
 
-/// '<' stands in strings alone, and would end the element that holds the data.
+/// Escapes '<', which occurs in strings only and would end the element that holds the data.
 std::string script_text(const nlohmann::ordered_json& data) {
   std::string text;
   for (const char c : data.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)) {

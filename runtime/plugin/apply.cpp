@@ -1,4 +1,4 @@
-// Applies plugins to a module and to its fresh weights. Both work on copies: what fails leaves no trace.
+// Applies plugins to a module and to its fresh weights. Both work on copies: a failure changes nothing.
 #include <set>
 
 #include "ir/verify.h"
@@ -8,7 +8,7 @@
 namespace rewire::runtime {
 namespace {
 
-/// Runs `body` and puts the plugin's name before what it complains of.
+/// Runs `body` and puts the plugin's name before its errors.
 template <class Body>
 void in_the_name_of(const Plugin& plugin, Body body) {
   try {

@@ -6,7 +6,7 @@
 namespace rewire::runtime {
 namespace {
 
-/// Of the process, not the thread: whichever thread a plugin ends it from, this is the one.
+/// One per process, not per thread: a plugin may end the process from any thread.
 std::atomic<const char*> name_at_work{nullptr};
 std::atomic<bool> any_began{false};
 

@@ -23,7 +23,7 @@ class Finder {
       if (!only_reshapes(*norm)) return std::nullopt;
     if (norm == nullptr) return std::nullopt;
     std::size_t at = index_of(norm);
-    // The stream as the norm wants to have it: of feature maps, with the channels last.
+    // The norm may read the stream in another form: feature maps, for example, with the channels last.
     while (type_of(at, 0) != function_.type(join_.stream)) {
       const ir::Op* reshape = producer(op(at).operands[0]);
       if (reshape == nullptr || !only_reshapes(*reshape)) return std::nullopt;
@@ -55,7 +55,7 @@ class Finder {
     return std::nullopt;
   }
 
-  /// The value, and who reads it among the first ops of the body.
+  /// Returns the value and its readers among the first `old_ops` ops of the body and among the results.
   RoleValue read_by_all(ir::Value value, std::size_t old_ops, std::size_t join) const {
     RoleValue found{value, {}, {}, join};
     for (std::size_t at = 0; at < old_ops; ++at) add_uses(found, at);
@@ -63,7 +63,7 @@ class Finder {
       if (function_.results[i].value == value) found.results.push_back(i);
     return found;
   }
-  /// Body index of the first or last join of the scope.
+  /// Returns the body index of the first or last join of the scope.
   std::size_t join_of_scope(bool first) const {
     std::size_t found = at_;
     std::int64_t index = join_.join_index;
@@ -81,7 +81,8 @@ class Finder {
   std::size_t index_of(const ir::Op* op) const {
     return static_cast<std::size_t>(op - function_.body.data());
   }
-  /// The op within the branch that computes the value: none for the stream, which the ops before it compute.
+  /// Returns the op in the branch that computes the value; nullptr for the stream,
+  /// which earlier ops compute.
   const ir::Op* producer(ir::Value value) { return value == join_.stream ? nullptr : definitions_.op(value); }
   const ir::TensorType& type_of(std::size_t at, std::size_t operand) const {
     return function_.type(op(at).operands[operand]);
@@ -91,7 +92,7 @@ class Finder {
     return op.code == ir::Opcode::reshape || op.code == ir::Opcode::transpose || op.code == ir::Opcode::cast;
   }
 
-  /// The ops that the branch is computed by, from its end on, not beyond the stream, its input or a join.
+  /// Returns the ops that compute the branch, from its end back to the stream, its input or another join.
   std::vector<std::size_t> walk() {
     std::vector<std::size_t> ops;
     std::set<ir::Value> seen = {join_.stream, join_.input};

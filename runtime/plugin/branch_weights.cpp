@@ -1,5 +1,5 @@
-// A backward walk from the branch. Block and site are asked for as well, because the walk of a join with a
-// projection shortcut passes the raw stream and would reach what stands before the first join.
+// Walks back from the branch. Block and site are compared too: the walk of a join with a projection shortcut
+// passes the raw stream and would reach weights before the first join.
 #include "runtime/plugin/branch_weights.h"
 
 #include <set>

@@ -10,7 +10,8 @@ namespace {
 
 using File = llvm::object::ELF64LEFile;
 
-/// LLVM checks every offset that it follows against the file's size.
+/// Returns the answer, or throws UserError. LLVM checks every offset that it
+/// follows against the file's size.
 template <class T>
 T sound(llvm::Expected<T> answer) {
   if (answer) return *answer;
@@ -40,7 +41,8 @@ ElfFacts read_elf(std::span<const std::byte> bytes, std::string_view symbol) {
       header.e_type != llvm::ELF::ET_DYN) {
     user_error("it is not a 64-bit shared library for this kind of machine");
   }
-  // The bytes of a segment are mapped, beyond the file's end too, and the first look at them there is a SIGBUS.
+  // A segment is mapped even beyond the file's end, where the first access raises SIGBUS. So
+  // all of it must be in the file.
   const auto segments = sound(file.program_headers());
   for (const File::Elf_Phdr& segment : segments) {
     if (segment.p_type == llvm::ELF::PT_LOAD) static_cast<void>(sound(file.getSegmentContents(segment)));

@@ -1,4 +1,4 @@
-// The verdicts, in the order in which they protect each other.
+// The checks of a descriptor, ordered so that each protects those after it.
 #include "runtime/plugin/handshake.h"
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace rewire::runtime {
 namespace {
 
 constexpr std::uint32_t kHandshakeSize = offsetof(rewire_plugin, name);
-/// What a descriptor of minor 0 has; a newer minor's is larger.
+/// The size of a descriptor of minor 0; those of newer minors are larger.
 constexpr std::uint32_t kAbi10PluginSize =
     offsetof(rewire_plugin, initialise) + sizeof(rewire_plugin::initialise);
 

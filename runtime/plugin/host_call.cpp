@@ -1,4 +1,4 @@
-// The state of one call, and the number that makes its handles die with it.
+// The state of one call, and the token that makes its handles invalid when the call ends.
 #include "runtime/plugin/host_call.h"
 
 #include <atomic>
@@ -11,7 +11,7 @@ namespace {
 
 thread_local HostCall* current = nullptr;
 
-/// Never 0 in its low word, which is what a value handle carries; a zeroed handle is none.
+/// Returns a token whose low word is never 0. Value handles carry that word, so a zeroed handle is invalid.
 rewire_call next_token() {
   static std::atomic<rewire_call> counter{0};
   rewire_call token = ++counter;
@@ -144,7 +144,7 @@ ir::Value HostCall::add_parameter(std::uint32_t join, ir::Parameter parameter) {
   return read_parameter(join, all.back());
 }
 
-/// By hand: the builder would look for the parameter among all.
+/// Makes the op by hand: the builder would search all parameters for this one.
 ir::Value HostCall::read_parameter(std::uint32_t join, const ir::Parameter& parameter) {
   ir::Builder builder = builder_at(join);
   ir::Op op;

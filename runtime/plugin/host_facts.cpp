@@ -1,4 +1,4 @@
-// The host functions that answer questions, in both calls: parameters, seed, messages, joins and weights.
+// The host functions that return facts, in both calls: parameters, seed, messages, joins and weights.
 #include <algorithm>
 #include <cstring>
 
@@ -61,7 +61,7 @@ const char* error(rewire_call token) {
   return call->error() == nullptr ? nullptr : call->error()->c_str();
 }
 
-/// Copies what both sides know of a struct: `out` was made by the plugin, perhaps with an older header.
+/// Copies the fields that both sides know. The plugin made `out`, perhaps with an older header.
 template <class Struct>
 void copy_known(Struct* out, Struct full) {
   if (out == nullptr || out->size < sizeof(full.size))
@@ -70,7 +70,7 @@ void copy_known(Struct* out, Struct full) {
   std::memcpy(out, &full, full.size);
 }
 
-/// A join reads the branch after its drop path.
+/// Returns the probability of the branch's drop path; the join reads the branch after it.
 double drop_path_rate(const ir::Op* branch) {
   const bool drops = branch != nullptr && branch->code == ir::Opcode::drop_path;
   return drops ? branch->attributes.get_double("probability") : 0;

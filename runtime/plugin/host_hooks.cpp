@@ -1,5 +1,5 @@
-// The host functions that say what a step of training does beside the forward pass. All but the hints become
-// results of `forward` (ir/side_results.h), which stays a function without effects.
+// The host functions that add to a training step beside the forward pass. All but the hints become results
+// of `forward` (ir/side_results.h), which stays a function without effects.
 #include <algorithm>
 #include <cstring>
 
@@ -12,7 +12,8 @@
 namespace rewire::runtime {
 namespace {
 
-/// A weight that was added at this join under the name, or one of the module by its full name.
+/// Returns the weight that was added at this join under the name, or the module's
+/// weight with this full name.
 ir::Parameter& hooked_weight(HostCall& call, std::uint32_t join, const char* name) {
   ir::Module& module = call.writable_module();
   const std::string_view text = required(name, "weight's name");
@@ -24,7 +25,7 @@ ir::Parameter& hooked_weight(HostCall& call, std::uint32_t join, const char* nam
   return module.parameters[static_cast<std::size_t>(found - module.parameters.data())];
 }
 
-/// Adds a result to `forward`; false where it has one of this name.
+/// Adds a result to `forward`. Returns false if it already has one of this name.
 bool add_side_result(HostCall& call, std::string_view prefix, std::string_view name, ir::Value value) {
   ir::Function& forward = call.writable_module().function("forward");
   std::string full = fmt::format("{}{}", prefix, name);
@@ -33,7 +34,7 @@ bool add_side_result(HostCall& call, std::string_view prefix, std::string_view n
   return true;
 }
 
-/// A float value of one element, of rank 0.
+/// Returns the value, a float of one element, with rank 0.
 ir::Value to_scalar(HostCall& call, std::uint32_t join, rewire_value handle, std::string_view what) {
   call.writable_module();
   const ir::Value value = call.to_value(handle);
@@ -46,7 +47,7 @@ ir::Value to_scalar(HostCall& call, std::uint32_t join, rewire_value handle, std
   return type.rank() == 0 ? value : builder.reshape(value, {});
 }
 
-/// In the weight's dtype.
+/// Returns the value in the weight's dtype.
 ir::Value to_value_of(HostCall& call, std::uint32_t join, const ir::Parameter& weight, rewire_value handle) {
   call.writable_module();
   const ir::Value value = call.to_value(handle);
@@ -130,7 +131,7 @@ rewire_value progress(rewire_call token, std::uint32_t join) {
   });
 }
 
-/// A second term of this join and plugin is added to the first.
+/// A second loss term of the same join and plugin is added to the first.
 std::int32_t add_loss(rewire_call token, std::uint32_t join, rewire_value scalar) {
   return guarded_status(token, [&](HostCall& call) {
     ir::Value value = to_scalar(call, join, scalar, "its term of the loss");
@@ -158,7 +159,8 @@ std::int32_t update_state(rewire_call token, std::uint32_t join, const char* nam
   });
 }
 
-/// What `value` is computed from must be the weight, weights that do not train, and constants.
+/// Throws UserError unless `value` depends on the weight, and otherwise only on
+/// untrained weights and constants.
 void require_function_of(const HostCall& call, ir::Value value, const ir::Parameter& weight) {
   const ir::Function& forward = call.forward();
   const std::vector<std::int32_t> definitions = forward.definitions();

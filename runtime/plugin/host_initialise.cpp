@@ -13,7 +13,7 @@
 namespace rewire::runtime {
 namespace {
 
-/// The weight's type, if the plugin's buffer has its size.
+/// Returns the weight's type. Throws UserError if the plugin's buffer has another size.
 const ir::TensorType& checked_type(const HostCall& call, const char* name, const double* data,
                                    std::uint64_t count) {
   const ir::TensorType& type = call.weight_type(required(name, "weight's name"));
@@ -45,7 +45,7 @@ std::int32_t write_weight(rewire_call token, const char* name, const double* dat
   });
 }
 
-/// Each number is a function of its index alone, so that threads may share them out.
+/// Draws numbers. Each depends on its index alone, so that threads can divide the work.
 template <class Draw>
 std::int32_t draw(rewire_call token, const char* stream, double* data, std::uint64_t count, Draw one) {
   constexpr std::int64_t kGrain = 1 << 16;
@@ -73,7 +73,7 @@ std::int32_t draw_normal(rewire_call token, const char* stream, double* data, st
               [](const auto& philox, std::uint64_t i) { return philox.normal(i); });
 }
 
-/// The batch that a plugin describes, if its numbers can be counted.
+/// Returns the batch that a plugin describes. Throws UserError if it is too large or lacks a buffer.
 MatrixBatch batch_of(std::uint64_t count, std::uint64_t rows, std::uint64_t cols,
                      std::initializer_list<const double*> places) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 20;

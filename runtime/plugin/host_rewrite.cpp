@@ -83,7 +83,7 @@ rewire_value rng_stream(rewire_call token, std::uint32_t join, const char* name,
   });
 }
 
-/// `init` if it is there, else as the weight says.
+/// Adds a weight with `init`, or, without it, with the init that `weight` gives.
 rewire_value add_weight_as(rewire_call token, std::uint32_t join, const rewire_new_weight* weight,
                            const std::optional<ir::Init>& init) {
   return guarded(token, rewire_value{}, [&](HostCall& call) {
@@ -136,7 +136,7 @@ rewire_value weight_value(rewire_call token, std::uint32_t join, const char* ful
   });
 }
 
-/// Where a value is computed: "blocks.1.mlp.proj", "blocks.1.mlp.highway".
+/// Returns where a value is computed: "blocks.1.mlp.proj", "blocks.1.mlp.highway".
 std::string place_of(HostCall& call, ir::Value value) {
   const ir::Op* op = call.definition(value);
   return op == nullptr          ? "an argument"
@@ -144,7 +144,7 @@ std::string place_of(HostCall& call, ir::Value value) {
                                 : op->location;
 }
 
-/// The value, which `what` is to be: of this type, and not computed from the ops that will read it.
+/// Returns the value for `what`. It must have this type, and not be computed from the ops that will read it.
 ir::Value to_readable(HostCall& call, rewire_value handle, const ir::TensorType& type, std::string_view types,
                       const std::vector<std::size_t>& readers, std::string_view what) {
   call.writable_module();
@@ -161,27 +161,29 @@ ir::Value to_readable(HostCall& call, rewire_value handle, const ir::TensorType&
   return value;
 }
 
-/// The value as a term of the join's sum.
+/// Returns the value as a term of the join's sum.
 ir::Value to_term(HostCall& call, std::uint32_t join, const ir::Join& facts, rewire_value handle,
                   std::string_view what) {
   return to_readable(call, handle, call.forward().type(facts.stream), "the stream's",
                      {call.join_position(join)}, fmt::format("{} {}", what, facts.describe()));
 }
 
-/// What is wrong with a choice of plugins is the user's to mend, whatever the line of the plugin's source.
+/// Refuses a choice of plugins. The user must change that choice, so no line of the
+/// plugin's source is shown.
 template <class... Args>
 [[noreturn]] void conflict(HostCall& call, fmt::format_string<Args...> format, Args&&... args) {
   call.locate({});
   user_error(format, std::forward<Args>(args)...);
 }
 
-/// Who has done something to a place of the join that claims nothing; "" if nobody has.
+/// Returns the plugin that changed a place of the join without a claim; "" if none has.
 std::string changer(const ir::Join& facts, std::string_view place) {
   const auto change = std::ranges::find(facts.changes, place, &ir::Join::Change::place);
   return change == facts.changes.end() ? "" : change->plugin;
 }
 
-/// Behind who took the whole sum, nothing of it can be set, changed or added.
+/// Throws UserError if a plugin owns or has extended the whole sum: no part of it
+/// can be set, changed or added.
 void require_open_sum(HostCall& call, const ir::Join& facts) {
   const std::string_view own = call.plugin().name();
   if (!facts.sum_owner.empty()) {
@@ -216,7 +218,7 @@ void claim(std::string& owner, HostCall& call, const ir::Join& facts, std::strin
   owner = call.plugin().name();
 }
 
-/// What `body` does to the facts of the join is written back.
+/// Writes back what `body` does to the facts of the join.
 template <class Body>
 std::int32_t on_join(rewire_call token, std::uint32_t join, Body body) {
   return guarded_status(token, [&](HostCall& call) {
@@ -247,7 +249,7 @@ std::int32_t set_branch(rewire_call token, std::uint32_t join, rewire_value valu
   });
 }
 
-/// Notes a change that claims nothing.
+/// Records a change that claims nothing.
 void note_change(HostCall& call, ir::Join& facts, std::string_view place) {
   facts.changes.push_back({std::string(place), std::string(call.plugin().name())});
 }
@@ -260,7 +262,7 @@ std::int32_t add_path(rewire_call token, std::uint32_t join, rewire_value value)
   });
 }
 
-/// The join becomes the one term.
+/// Makes `value` the join's only term.
 void become(ir::Join& facts, ir::Value value) {
   facts.shortcut = {};
   facts.branch_slot = value;
@@ -335,7 +337,7 @@ std::int32_t replace_value(rewire_call token, std::uint32_t join, const char* ro
     const ir::Value value =
         to_readable(call, handle, call.forward().type(found->value), "the value it replaces", readers, what);
 
-    // What another plugin has made of it must go into the value.
+    // The value must depend on what another plugin has already put in this place.
     if (!call.sets_first(facts, role))
       user_error("it replaced {} twice: replace it once, by the final value", what);
     const auto is_kept = [&](ir::Value earlier) {
@@ -343,7 +345,7 @@ std::int32_t replace_value(rewire_call token, std::uint32_t join, const char* ro
       return op != nullptr &&
              call.depends_on(value, {static_cast<std::size_t>(op - call.forward().body.data())});
     };
-    const bool reads_anew = role == "input" || role == "exit";  // who reads them reads the model's own
+    const bool reads_anew = role == "input" || role == "exit";  // their readers see the model's own value
     for (const std::string_view lost : {role, std::string_view(role == "input" ? "norm_input" : role)}) {
       const std::string other = changer(facts, lost);
       if (other.empty() || (lost != role && call.has_set(facts, lost))) continue;
@@ -359,7 +361,7 @@ std::int32_t replace_value(rewire_call token, std::uint32_t join, const char* ro
     ir::Function& forward = call.writable_module().function("forward");
     for (const RoleValue::Use& use : found->uses) forward.body[use.op].operands[use.index] = value;
     for (const std::size_t result : found->results) forward.results[result].value = value;
-    ir::Join changed = ir::read_join(forward.body[found->join]);  // which may have read it
+    ir::Join changed = ir::read_join(forward.body[found->join]);  // the join may have read it
     note_change(call, changed, role);
     call.write_join_at(found->join, changed);
   });

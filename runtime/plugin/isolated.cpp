@@ -29,7 +29,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::uint32_t kMostMessageBytes = 1 << 24;  // of one message
 constexpr std::chrono::milliseconds kPause{2};
 
-/// What a message is: of the work, the end of it, or what it threw.
+/// The kind of a message: from the work, at its end, or for an exception that it threw.
 enum class Kind : char { message = 'm', done = 'd', user = 'u', failure = 'f', internal = 'i' };
 
 void append_size(std::string& out, std::size_t size) {
@@ -37,7 +37,7 @@ void append_size(std::string& out, std::size_t size) {
   out.append(reinterpret_cast<const char*>(&number), sizeof(number));
 }
 
-/// A frame: its size, its kind, and size and bytes of each text.
+/// Returns a frame: its size, its kind, then size and bytes of each text.
 std::string pack(Kind kind, const Fields& fields) {
   std::string body(1, static_cast<char>(kind));
   for (const std::string& field : fields) {
@@ -49,7 +49,7 @@ std::string pack(Kind kind, const Fields& fields) {
   return frame + body;
 }
 
-/// Takes a size and as many bytes from the front; nothing where there are not so many.
+/// Takes a size and that many bytes from the front; nullopt if there are fewer.
 std::optional<std::string_view> take_sized(std::string_view& text) {
   std::uint32_t size = 0;
   if (text.size() < sizeof(size)) return std::nullopt;
@@ -60,7 +60,8 @@ std::optional<std::string_view> take_sized(std::string_view& text) {
   return taken;
 }
 
-/// `more` stands between what a signal tells and what ends the child for good.
+/// Sets the soft limit, which sends a signal, to `value`, and the hard limit, which
+/// ends the child, to `more` above.
 void limit(decltype(RLIMIT_CPU) resource, std::uint64_t value, std::uint64_t more = 0) {
   rlimit now{};
   if (::getrlimit(resource, &now) != 0) return;
@@ -79,12 +80,12 @@ void limit(decltype(RLIMIT_CPU) resource, std::uint64_t value, std::uint64_t mor
 void set_limits(const IsolationLimits& limits) {
   limit(RLIMIT_CORE, 0);
   limit(RLIMIT_CPU, static_cast<std::uint64_t>(limits.processor_seconds), 1);
-#ifndef REWIRE_SANITIZED  // whose shadow memory is terabytes of it
+#ifndef REWIRE_SANITIZED  // a sanitizer's shadow memory takes terabytes of it
   limit(RLIMIT_AS, address_space() + static_cast<std::uint64_t>(limits.more_memory_bytes));
 #endif
 }
 
-/// The child's own: no input, and stdout is the parent's alone.
+/// Gives the child streams of its own: no input, and only the parent writes to stdout.
 void set_streams(bool prints) {
   const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   ::dup2(nothing, STDIN_FILENO);
@@ -92,7 +93,7 @@ void set_streams(bool prints) {
   ::dup2(STDERR_FILENO, STDOUT_FILENO);
 }
 
-/// A signal ends the child, whoever has taken it over in the parent.
+/// A signal ends the child even if the parent has a handler for it.
 void set_signals() {
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGINT, SIGTERM, SIGHUP, SIGXCPU})
     ::signal(signal, SIG_DFL);
@@ -100,14 +101,14 @@ void set_signals() {
 
 [[noreturn]] void be_child(const IsolationLimits& limits, int out, pid_t parent,
                            const std::function<void(const Send&)>& work) {
-  ::setpgid(0, 0);  // what it starts, or signals as its group, is not the parent's
+  ::setpgid(0, 0);  // its children and its signals to its group are not the parent's
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
   set_signals();
   set_limits(limits);
   set_streams(limits.prints);
   const auto send = [out](Kind kind, const Fields& fields) {
-    // Where it fails, the parent has gone, and this process with it.
+    // If this fails, the parent has ended, and this process ends with it.
     static_cast<void>(codegen::write_all(out, pack(kind, fields)));
   };
   try {
@@ -153,7 +154,7 @@ class Child {
   }
 
  private:
-  /// False at the end of the pipe, and when the time is over.
+  /// Returns false at the end of the pipe, when the time is over, and after too many bytes.
   bool read_some() {
     std::array<char, 4096> buffer;
     while (true) {
@@ -171,7 +172,7 @@ class Child {
     }
   }
 
-  /// Takes one whole message from what was read; throws on what the work threw.
+  /// Takes one whole message from what was read. Throws the exception that the work threw.
   std::optional<Kind> next_message(const std::function<void(const Fields&)>& take) {
     std::string_view rest = text_;
     const std::optional<std::string_view> frame = take_sized(rest);
@@ -198,7 +199,7 @@ class Child {
     if (ended != id_) return fmt::format("it had not returned after {}", seconds_text(limits_.silence));
     const pid_t group = id_;
     id_ = -1;
-    ::kill(-group, SIGKILL);  // what it has started
+    ::kill(-group, SIGKILL);  // processes that it started
     if (WIFEXITED(status)) return fmt::format("it ended the process with code {}", WEXITSTATUS(status));
     const int signal = WTERMSIG(status);
     if (signal == SIGXCPU)
@@ -210,7 +211,7 @@ class Child {
     ::close(in_);
     if (id_ < 0) return;
     ::kill(-id_, SIGKILL);
-    ::kill(id_, SIGKILL);  // where it had no group of its own yet
+    ::kill(id_, SIGKILL);  // in case it had no group of its own yet
     while (::waitpid(id_, nullptr, 0) < 0 && errno == EINTR) {
     }
   }

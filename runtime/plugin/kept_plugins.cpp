@@ -24,7 +24,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kRecord = "plugins.json";
 constexpr std::string_view kCopies = "plugins/";
-constexpr std::size_t kDigits = 12;  // of a hash, for people
+constexpr std::size_t kDigits = 12;  // digits of a hash in file names and messages
 
 bool is_copy_name(std::string_view name) {
   if (!name.starts_with(kCopies)) return false;
@@ -38,13 +38,14 @@ std::string hash_of(const FilePlace& file) {
   return sha256_hex(read_file(file, kMostLibraryBytes));
 }
 
-/// Private before anything stands in it: who could write there could exchange what is run later.
+/// Makes the folder private before anything is in it: who could write there could
+/// replace code that runs later.
 void make_private_folder(const FilePlace& place) {
   make_folder(place);
   set_mode(place, S_IRWXU);
 }
 
-/// Of the library that was loaded, and no other that took its place meanwhile.
+/// Copies the library that was loaded. Throws UserError if another one has taken its place meanwhile.
 std::string keep_copy(const std::string& run, const PluginInfo& info) {
   const std::string copy = fmt::format("{}{}-{}.so", kCopies, info.name, info.sha256.substr(0, kDigits));
   const FilePlace file = FilePlace::below(run, copy);
@@ -98,7 +99,7 @@ void keep_plugins(const std::string& run, const std::vector<PluginHandle>& plugi
     const PluginInfo& info = plugin_info(*plugin);
     const PluginBuild build{info.name, info.version, info.sha256};
     const auto known = std::ranges::find(earlier, build, &RecordedPlugin::build);
-    // The copy itself may be what was loaded: then the record knows where the library was.
+    // If the copy itself was loaded, the earlier record has the path of the original library.
     const bool is_kept = known != earlier.end() && is_file(FilePlace::below(run, known->copy)) &&
                          hash_of(FilePlace::below(run, known->copy)) == info.sha256;
     if (is_kept) {

@@ -1,5 +1,5 @@
-// Opens plugin libraries. Order of judgement: who can have written the file, its bytes, the user's consent;
-// then, first in a child process and then here, dlopen, the handshake, the schema.
+// Opens plugin libraries. The order of the checks: who can have written the file, its bytes, the user's
+// consent. Then, first in a child process and then here: dlopen, the handshake, the schema.
 #include "runtime/plugin/library.h"
 
 #include <dlfcn.h>
@@ -35,8 +35,8 @@ namespace fs = std::filesystem;
 constexpr char kQuery[] = "rewire_plugin_query";
 constexpr off_t kMaxBytes = off_t{kMostLibraryBytes};
 
-/// What is opened stays open: code of a plugin may be on a stack, its descriptor's text in messages, until
-/// the process ends. So the registry is made once and never destroyed.
+/// Opened libraries stay open until the process ends: a plugin's code may be on a stack, its descriptor's
+/// text in messages. So the registry is made once and never destroyed.
 struct Registry {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<const Library>> libraries;  // by canonical path
@@ -47,7 +47,7 @@ Registry& registry() {
   return instance;
 }
 
-/// The file as it was judged: what the dynamic linker opens by its path must be it.
+/// The file as it was checked. What the dynamic linker opens by its path must be the same file.
 struct Judged {
   codegen::TrustedFile opened;
   struct stat status{};
@@ -62,7 +62,7 @@ bool is_same(const struct stat& a, const struct stat& b) {
          same_time(a.st_mtim, b.st_mtim) && same_time(a.st_ctim, b.st_ctim);
 }
 
-/// UserError if the file is not what it was, by its descriptor or by its path.
+/// Throws UserError if the file has changed, by its descriptor or by its path.
 void check_unchanged(const Judged& judged) {
   struct stat opened{}, named{};
   if (::fstat(judged.opened.file.get(), &opened) != 0 || ::stat(judged.opened.path.c_str(), &named) != 0 ||
@@ -92,7 +92,7 @@ void judge_consent(const Judged& judged, Consent consent) {
       judged.sha256);
 }
 
-/// All that can be said without running any of it.
+/// Makes all checks that are possible without running any of the file's code.
 Judged judge_file(const std::string& path, Consent consent) {
   Judged judged;
   judged.opened = codegen::open_trusted(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, "the plugin");
@@ -110,7 +110,7 @@ Judged judge_file(const std::string& path, Consent consent) {
 }
 
 const rewire_plugin* query(const boost::dll::shared_library& library) {
-  if (!library.has(kQuery))  // by its hash table; its list of symbols has it
+  if (!library.has(kQuery))  // by its hash table; its symbol list has it
     user_error("the dynamic linker finds no {} in it: the library is damaged: copy or build it again",
                kQuery);
   auto& function = library.get<const rewire_plugin*(std::uint32_t)>(kQuery);
@@ -149,7 +149,7 @@ std::shared_ptr<Library> read_library(const Judged& judged, boost::dll::shared_l
   return library;
 }
 
-/// The texts of an info, one after the other.
+/// Returns the texts of an info in one list.
 Fields to_fields(const PluginInfo& info) {
   Fields fields = {info.name, info.version, info.doc, info.path, info.sha256};
   for (const ir::ParameterInfo& p : info.parameters)
@@ -166,13 +166,13 @@ PluginInfo to_info(const Fields& fields) {
   return info;
 }
 
-/// Reads the library in a child process. UserError with how that ended, if it did not end well.
+/// Reads the library in a child process. If that does not end well, throws UserError with how it ended.
 PluginInfo try_library(const Judged& judged, const IsolationLimits& limits = loading_limits()) {
   PluginInfo info;
   const std::optional<std::string> fault = run_isolated(
       limits,
       [&](const Send& send) {
-        auto& handle = *new boost::dll::shared_library;  // closed here as little as it is elsewhere
+        auto& handle = *new boost::dll::shared_library;  // never closed, as elsewhere
         send(to_fields(read_library(judged, handle)->info));
       },
       [&](const Fields& fields) { info = to_info(fields); });

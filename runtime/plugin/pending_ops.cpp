@@ -45,7 +45,7 @@ bool PendingOps::depends_on(ir::Value value, const std::vector<std::size_t>& ops
     if (seen[defined]) continue;
     seen[defined] = true;
     if (std::ranges::find(ops, defined) != ops.end()) return true;
-    // As long as all stand in order, nothing before the ops can read them.
+    // While all ops are in order, no op before the earliest of `ops` can read their results.
     if (in_order_ && position_of(defined) < earliest) continue;
     const std::vector<ir::Value>& operands = function_.body[defined].operands;
     pending.insert(pending.end(), operands.begin(), operands.end());
@@ -90,7 +90,7 @@ void PendingOps::place() {
   std::vector<std::size_t> order(function_.body.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, {}, [&](std::size_t op) {
-    return std::pair(position_of(op), is_old(op));  // what goes before an op, then the op
+    return std::pair(position_of(op), is_old(op));  // ops that go before an old op, then that op
   });
   if (!in_order_) sort(order);
   std::vector<ir::Op> body;

@@ -36,15 +36,15 @@ void append_environment_path(std::vector<std::string>& folders) {
   }
 }
 
-/// "" where the system does not tell where the binary is.
+/// Returns "" if the system does not report where the binary is.
 std::string folder_beside_binary() {
   std::error_code error;
   const std::filesystem::path binary = std::filesystem::read_symlink("/proc/self/exe", error);
   return error ? "" : (binary.parent_path().parent_path() / "lib/rewire/plugins").string();
 }
 
-/// A name is looked for in the user's own folders. Those of `extra` may be of one command only, whose run is
-/// to find the file again.
+/// A plain name is looked for in the user's own folders, so it needs no consent. Folders of `extra` may be
+/// those of one command only. Its run must find the file again, so consent is remembered.
 Consent consent_to(const std::string& name, const std::vector<std::string>& extra, NamedBy named_by) {
   if (name.find('/') == std::string::npos) return extra.empty() ? Consent::not_needed : Consent::given;
   return named_by == NamedBy::user ? Consent::given : Consent::remembered;
@@ -123,7 +123,7 @@ std::vector<std::string> find_plugin_names(const std::vector<std::string>& extra
   std::vector<std::string> names;
   try {
     for (const auto& library : libraries_in(plugin_search_path(extra))) names.push_back(library.first);
-  } catch (const UserError&) {  // a variable that is no path
+  } catch (const UserError&) {  // a variable that is not a path
   }
   return names;
 }

@@ -10,7 +10,7 @@
 namespace rewire::runtime {
 namespace {
 
-/// The values that "feature|global" tells apart.
+/// Splits an enum such as "feature|global" into its values.
 std::vector<std::string> enum_values(std::string_view text) {
   std::vector<std::string> values;
   while (true) {
@@ -21,7 +21,7 @@ std::vector<std::string> enum_values(std::string_view text) {
   }
 }
 
-/// What a parameter of ABI 1.0 has; a newer minor's is larger.
+/// The size of a parameter of ABI 1.0; those of newer minors are larger.
 constexpr std::size_t kAbi10ParameterSize = offsetof(rewire_parameter, max) + sizeof(rewire_parameter::max);
 
 ir::Bounds read_bounds(const rewire_parameter& c) {
@@ -65,7 +65,7 @@ ir::Schema read_schema(const rewire_plugin& plugin) {
   }
   const char* at = reinterpret_cast<const char*>(plugin.parameters);
   for (std::uint32_t i = 0; i < plugin.parameter_count; ++i, at += plugin.parameter_size) {
-    rewire_parameter c{};  // what a plugin of an older minor does not know stays zero
+    rewire_parameter c{};  // fields that an older minor does not have stay zero
     std::memcpy(&c, at, std::min<std::size_t>(plugin.parameter_size, sizeof(c)));
     ir::ParameterSpec parameter = read_parameter(c);
     if (Filters::is_filter(parameter.name)) {

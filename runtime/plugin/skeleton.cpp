@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// In all of them @NAME@ is the plugin's name, @VERSION@ the version of Rewire.
+// In all of these, @NAME@ is the plugin's name and @VERSION@ the version of Rewire.
 
 constexpr std::string_view kCMakeLists = R"(# The residual strategy @NAME@:
 #   cmake -S . -B build && cmake --build build && ctest --test-dir build
@@ -95,7 +95,7 @@ A residual strategy for Rewire: x' = x + c f, with one learned factor c per chan
 `@NAME@.cpp` is the whole strategy. `rewire_plugin.hpp` documents what a join offers.
 )";
 
-/// Names that CMake keeps for targets of its own, and the one that --plugin keeps.
+/// Names that CMake reserves for its own targets, and the one that --plugin reserves.
 constexpr std::array<std::string_view, 10> kReserved = {
     "all",     "clean",          "edit_cache", "help", "install",
     "package", "package_source", "preinstall", "test", "rebuild_cache"};
@@ -111,7 +111,7 @@ std::string filled(std::string_view text, std::string_view name) {
   return result;
 }
 
-/// Removes what was begun, unless it has been moved to where it belongs.
+/// Removes an unfinished folder, unless it has been moved to its place.
 struct Begun {
   fs::path path;
   ~Begun() {
@@ -147,8 +147,8 @@ void write_plugin_skeleton(const std::string& parent, const std::string& name) {
   fs::create_directories(begun.path / "test", error);
   if (error) user_error("cannot make the folder {}: {}", name, error.message());
   for (const auto& [file, text] : files) write_file_atomically((begun.path / file).string(), text);
-  // mkdir takes the name, or finds it taken; rename replaces an empty folder and no other. Both are atomic on
-  // every file system, where renameat2's RENAME_NOREPLACE is not known to all.
+  // mkdir takes the name, or finds it taken. rename replaces only an empty folder. Both are atomic on every
+  // file system, while some do not have renameat2's RENAME_NOREPLACE.
   if (::mkdir(folder.c_str(), 0777) != 0) {
     if (errno == EEXIST) refuse();
     user_error("cannot make the folder {}: {}", name, std::generic_category().message(errno));

@@ -26,7 +26,7 @@ constexpr std::size_t kMostListBytes = std::size_t{16} << 20;
   user_error("cannot read or write '{}': {}", path, std::generic_category().message(error));
 }
 
-/// The whole list, under a lock that ends with the descriptor.
+/// Returns the whole list, under a lock that ends with the descriptor.
 std::string read_locked(const codegen::TrustedFile& list, int lock) {
   struct stat status{};
   if (::fstat(list.file.get(), &status) != 0) fail(list.path, errno);
@@ -79,7 +79,7 @@ void append(const codegen::TrustedFile& list, std::size_t size, const std::strin
   if (written == static_cast<ssize_t>(line.size())) return;
   const int error = written < 0 ? errno : ENOSPC;
   if (::ftruncate(list.file.get(), static_cast<off_t>(size)) != 0) {
-    // Half a line is none, and the next one begins anew.
+    // Half a line holds no hash, and the next line begins on a new one.
   }
   fail(list.path, error);
 }
@@ -116,7 +116,7 @@ void remember_trusted(std::string_view sha256, std::string_view path) {
     const bool begins_anew = !text.empty() && text.back() != '\n';
     append(list, text.size(), fmt::format("{}{}  # {}\n", begins_anew ? "\n" : "", sha256, one_line(path)));
   } catch (const UserError& e) {
-    // No warning: a home that nobody can write, as in many a container, is no fault.
+    // No warning: it is no fault if nobody can write to the home, as in many containers.
     write_log(LogLevel::debug, fmt::format("{} is not remembered as trusted: {}", one_line(path), e.what()));
   }
 }

@@ -17,7 +17,7 @@ using boost::nowide::utf::code_point;
 
 constexpr code_point kFirstPrivate = 0xE000, kLastPrivate = 0xF8FF;
 
-/// The character that `text` begins with, which is not empty; one byte of it where that is no UTF-8.
+/// Returns the first character of `text`, which is not empty. If that is not valid UTF-8, returns one byte.
 std::string_view first_character(std::string_view text, bool& valid) {
   const char* at = text.data();
   const code_point decoded = Utf8::decode(at, text.data() + text.size());
@@ -25,7 +25,7 @@ std::string_view first_character(std::string_view text, bool& valid) {
   return text.substr(0, valid ? static_cast<std::size_t>(at - text.data()) : 1);
 }
 
-/// Private-use characters in order, but those that an escape in the text may spell: "\uE000".
+/// Private-use characters in order, without those that an escape in the text may spell, such as "\uE000".
 class PrivateCharacters {
  public:
   PrivateCharacters(std::string_view text, std::string_view file_name) : file_name_(file_name) {
@@ -105,7 +105,7 @@ void BeyondAscii::restore(toml::table& table) const {
   for (const toml::key& key : changed) {
     const auto entry = table.find(key.str());
     toml::key original(restored(key.str()), toml::source_region(key.source()));
-    // Every node a table holds is of one of TOML's types.
+    // Every node of a table has one of TOML's types.
     entry->second.visit([&](auto& node) { table.insert_or_assign(std::move(original), std::move(node)); });
     table.erase(key.str());
   }

@@ -13,7 +13,7 @@
 namespace rewire::runtime {
 namespace {
 
-/// Of the kinds that recipes have.
+/// Returns the node's value as one of the kinds that recipes have.
 FlatValue flat_value(const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
   if (const auto* number = node.as_floating_point()) return number->get();
@@ -34,7 +34,7 @@ void flatten(const toml::table& table, const std::string& prefix, FlatValues& va
     } else if (const toml::array* list = node.as_array(); list != nullptr && list->is_array_of_tables()) {
       for (std::size_t i = 0; i < list->size(); ++i) {
         const toml::table& entry = *list->get_as<toml::table>(i);
-        const auto name = entry["name"].value<std::string>();  // of a plugin; a view has none
+        const auto name = entry["name"].value<std::string>();  // a plugin has one, a view has none
         flatten(entry, fmt::format("{}.{}.", path, name ? *name : std::to_string(i)), values);
       }
     } else {
@@ -43,7 +43,7 @@ void flatten(const toml::table& table, const std::string& prefix, FlatValues& va
   }
 }
 
-/// The value of each key, by its path.
+/// Returns the value of each key as text, by its path.
 std::map<std::string, std::string> texts_of(Recipe& recipe) {
   std::map<std::string, std::string> texts;
   for (const RecipeKey& key : recipe_keys(recipe)) texts.emplace(key.path(), ir::value_text(key.value()));
@@ -64,7 +64,7 @@ FlatValues chosen_values(const Recipe& recipe) {
   const std::map<std::string, std::string> first = texts_of(plain);
   for (const RecipeKey& key : recipe_keys(asked)) {
     if (!key.selects) continue;
-    const std::vector<RecipeKey> rows = recipe_keys(plain);  // anew, for a choice says which there are
+    const std::vector<RecipeKey> rows = recipe_keys(plain);  // again: a choice decides which keys exist
     std::ranges::find(rows, key.path(), &RecipeKey::path)->set(key.value());
   }
   const std::map<std::string, std::string> usual = texts_of(plain);

@@ -8,7 +8,7 @@ namespace {
 constexpr std::string_view kBeforeStrings = "\n=,.[{";
 constexpr std::string_view kBetweenKeys = "\n=,[]{}";
 
-/// Walks over the text as TOML's strings and comments divide it.
+/// Walks over TOML text and skips its strings and comments.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : text_(text) {
@@ -16,7 +16,7 @@ class Scanner {
   }
 
   std::optional<int> find() {
-    char before = '\n';  // the last character that is no blank
+    char before = '\n';  // the last non-blank character
     int parts = 1;
     while (at_ < text_.size()) {
       const char c = text_[at_];
@@ -28,7 +28,7 @@ class Scanner {
       if (c == '.' && ++parts > kMostKeyParts) {
         return 1 + static_cast<int>(std::ranges::count(text_.substr(0, at_), '\n'));
       }
-      // Behind anything else, as in 0"text", toml++ does not take a quote for the begin of a string.
+      // After any other character, as in 0"text", toml++ does not treat a quote as the start of a string.
       const bool opens = (c == '"' || c == '\'') && kBeforeStrings.find(before) != std::string_view::npos;
       if (c != ' ' && c != '\t') before = c;
       if (opens) {
@@ -51,7 +51,7 @@ class Scanner {
     }
   }
 
-  /// To behind the closing delimiter, or to the end of the line where there is none.
+  /// Moves past the closing delimiter, or to the end of the line if there is none.
   void skip_line(char delimiter) {
     for (++at_; at_ < text_.size() && text_[at_] != '\n'; ++at_) {
       if (text_[at_] == delimiter) {
@@ -62,7 +62,7 @@ class Scanner {
     }
   }
 
-  /// To behind the closing delimiter, before which two more such characters may stand as text.
+  /// Moves past the closing delimiter. Up to two more of its characters may precede it as text.
   void skip_lines(std::string_view delimiter) {
     for (at_ += delimiter.size(); at_ < text_.size(); ++at_) {
       if (text_.substr(at_).starts_with(delimiter)) {

@@ -28,7 +28,7 @@ std::string_view KeyInfo::section() const {
 }
 
 std::string by_owner(const KeyInfo& key, std::string OwnedParameter::* what) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> groups;  // what, and who says it
+  std::vector<std::pair<std::string, std::vector<std::string>>> groups;  // a text and its owners
   for (const OwnedParameter& parameter : key.owners) {
     const auto same =
         std::ranges::find(groups, parameter.*what, [](const auto& group) { return group.first; });

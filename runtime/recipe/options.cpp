@@ -1,4 +1,4 @@
-// What other parts take from a recipe: the options of the step program, and the plugins
+// The parts of a recipe that other code takes: the options of the step program, and the plugins
 // that the command line asks for.
 #include <cmath>
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kPluginSection = "plugin", kViewSection = "view";
 
-/// A TOML value as one of the key's kind; its bounds are judged by RecipeKey::set.
+/// Converts a TOML value to the key's kind. RecipeKey::set checks its bounds.
 class ValueReader {
  public:
   ValueReader(const RecipeKey& key, const Place& place) : key_(key), place_(place) {}
@@ -92,7 +92,7 @@ class ValueReader {
   const Place& place_;
 };
 
-/// A plugin's value as its text form spells it: booleans true|false, lists joined by '+'.
+/// Returns a plugin's value in its text form: booleans as true|false, lists joined by '+'.
 std::string plugin_value_text(const toml::node& node, const Place& place, std::string_view key) {
   switch (node.type()) {
     case toml::node_type::string:
@@ -129,8 +129,8 @@ class RecipeReader {
     keys_ = recipe_keys(recipe);
   }
 
-  /// Of what was read since the last call: UserError on a key that the recipe as it stands makes no use of.
-  /// `defaults`: those that have their default value may stand.
+  /// Checks the keys that were read since the last call. Throws UserError for a key that has no effect in
+  /// this recipe. `defaults`: allows such a key if it has its default value.
   void check_effects(bool defaults) {
     Recipe fresh;
     const std::vector<RecipeKey> unset = recipe_keys(fresh);
@@ -143,7 +143,7 @@ class RecipeReader {
   }
   void forget_given() { given_.clear(); }
 
-  /// A preset says nothing to a recipe that sets all of its keys itself, as a run's does.
+  /// A preset has no effect on a recipe that sets all of its keys itself, as a run's recipe does.
   void check_preset() const {
     const TransformPreset& preset = find_preset(recipe_.preset);
     const bool sets_all = std::ranges::all_of(
@@ -191,13 +191,13 @@ class RecipeReader {
       user_error("{}: it takes the form section.key=value", place.text);
     read_override_value(key, place, text.substr(equals + 1));
     note(key, place);
-    if (key.selects) keys_ = recipe_keys(recipe_);  // in the same order, with what the selected one takes
+    if (key.selects) keys_ = recipe_keys(recipe_);  // same order, now with the selected one's keys
   }
 
  private:
   void read_section(const toml::key& section, const toml::table& table) {
     check_section(section.str(), Place::of(file_name_, section.source()));
-    for (const bool selects : {true, false}) {  // what a section selects says what its other keys take
+    for (const bool selects : {true, false}) {  // selectors first: they decide which other keys there are
       for (const auto& [key, node] : table) {
         const bool is_selector = std::ranges::any_of(keys_, [&, name = key.str()](const RecipeKey& known) {
           return known.selects && known.section == section.str() && known.spec.name == name;
@@ -216,7 +216,7 @@ class RecipeReader {
     note(known, place);
   }
 
-  /// One key under two spellings would leave it to chance which counts.
+  /// Refuses a key that is set under two spellings: which of the two counts would be arbitrary.
   void refuse_second(const RecipeKey& key, const Place& place) const {
     const auto index = static_cast<std::size_t>(&key - keys_.data());
     const auto given = std::ranges::find(given_, index, &std::pair<std::size_t, Place>::first);
@@ -231,7 +231,7 @@ class RecipeReader {
     if (key.section == "model") adopt_objective();
   }
 
-  /// A recipe that tells no objective has its model's.
+  /// Without an objective of its own, a recipe has its model's.
   void adopt_objective() {
     if (tells_objective_) return;
     const auto model = std::ranges::find(models::models(), recipe_.model.name, &models::Model::name);
@@ -332,8 +332,8 @@ class RecipeReader {
     }
   }
 
-  /// Text that is TOML is a TOML value; any other is a string, so that --set optimizer.name=sgd needs no
-  /// quotes.
+  /// Text that is TOML is read as a TOML value. Any other text is a string, so --set
+  /// optimizer.name=sgd needs no quotes.
   static void read_override_value(const RecipeKey& key, const Place& place, const std::string& text) {
     const ValueReader reader(key, place);
     const toml::value<std::string> plain(text);
@@ -393,7 +393,7 @@ void apply_setting(Recipe& recipe, const std::string& setting, const std::string
 Recipe read_recipe(const FilePlace& place, const std::vector<std::string>& overrides, RecipeOf of) {
   const std::string& path = place.path();
   const std::vector<std::byte> bytes = read_file(place, kLargestToml);
-  // Whoever names a run folder's recipe as a file.
+  // Even if it is named as a file, a recipe beside choices.json is that of a run.
   std::error_code ignored;
   if (std::filesystem::exists(std::filesystem::path(path).parent_path() / "choices.json", ignored))
     of = RecipeOf::run;

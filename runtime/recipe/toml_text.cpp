@@ -25,7 +25,7 @@ toml::table parse_toml(std::string_view text, std::string_view file_name) {
     swapped.restore(table);
     return table;
   } catch (const toml::parse_error& error) {
-    // It quotes the text, line breaks and all.
+    // toml++ quotes the text with its line breaks.
     std::string description = swapped.restored(error.description());
     std::ranges::replace_if(description, [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
     user_error("{}: {}", Place::of(file_name, error.source()).text, description);
@@ -34,7 +34,7 @@ toml::table parse_toml(std::string_view text, std::string_view file_name) {
 
 std::string toml_text(double value) {
   std::string text = fmt::format("{}", value);
-  if (text.find_first_of(".en") == std::string::npos) text += ".0";  // or it would be an integer
+  if (text.find_first_of(".en") == std::string::npos) text += ".0";  // else TOML reads an integer
   return text;
 }
 

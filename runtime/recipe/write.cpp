@@ -45,7 +45,7 @@ void write_plugins(const std::vector<PluginSpec>& plugins, std::string& out) {
   }
 }
 
-/// Of the values of [transforms], those that the view has.
+/// Writes the views. A view has only those [transforms] values that it sets itself.
 void write_views(const std::vector<ViewSpec>& views, std::string& out) {
   for (ViewSpec view : views) {
     out += "\n[[view]]\n";

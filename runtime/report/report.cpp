@@ -29,7 +29,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 /// A recipe's values by key, as text: {"train.batch": "64", "plugin.gain.factor": "0.5"}.
 using Settings = std::map<std::string, std::string>;
-/// By key: the values of runs, nothing where one has none.
+/// By key: its value in each run, nullopt if the run does not have the key.
 using Differences = std::map<std::string, std::vector<std::optional<std::string>>>;
 
 struct ReportedRun {
@@ -78,7 +78,7 @@ Json whole_number(const std::string& text) {
   }
 }
 
-/// Whether each epoch has as many steps: batches may change inside a run.
+/// Returns true if all epochs have the same number of steps. Batches may change inside a run.
 bool is_even(const Json& eval) {
   const std::int64_t first = eval["step"][0], epochs = eval["epoch"][0].get<std::int64_t>() + 1;
   for (std::size_t i = 1; i < eval["step"].size(); ++i) {
@@ -89,7 +89,7 @@ bool is_even(const Json& eval) {
   return true;
 }
 
-/// As the first evaluation, or the last training line of the first epoch, tells it.
+/// Returns the steps of an epoch, from the first evaluation or the last training line of the first epoch.
 Json steps_per_epoch(const Json& lines) {
   const Json& eval = lines["eval"];
   if (eval.contains("step") && !eval["step"].empty()) {
@@ -115,7 +115,7 @@ std::string data_uri(const FilePlace& file) {
   return "data:image/png;base64," + text;
 }
 
-/// The first, the middle and the last of RUN/pictures/epoch-0005.png.
+/// Returns the first, the middle and the last of the pictures (RUN/pictures/epoch-0005.png).
 Json pictures_of(const std::string& folder) {
   std::map<std::int64_t, FilePlace> files;
   for (const std::string& name : names_in(FilePlace::below(folder, "pictures"))) {
@@ -164,12 +164,12 @@ Json metrics_json(const std::vector<ReportedRun>& runs) {
   return metrics;
 }
 
-/// The keys that are not the same in all runs, with the runs' values.
+/// Returns the keys that differ between runs, with the runs' values.
 Differences differences_of(const std::vector<ReportedRun>& runs) {
   std::set<std::string> keys;
   for (const ReportedRun& run : runs) {
     for (const auto& [key, value] : run.settings) {
-      if (!key.starts_with("plugin.") || !key.ends_with(".name")) keys.insert(key);  // the key has it already
+      if (!key.starts_with("plugin.") || !key.ends_with(".name")) keys.insert(key);  // the key contains it
     }
   }
   Differences differences;
@@ -185,7 +185,8 @@ Differences differences_of(const std::vector<ReportedRun>& runs) {
   return differences;
 }
 
-/// "gain, optimizer.lr=0.003": the plugins where those differ, and what else does.
+/// Returns the plugins if they differ between runs, then other values that differ:
+/// "gain, optimizer.lr=0.003".
 std::string group_label(const std::vector<ReportedRun>& runs, std::size_t run,
                         const Differences& differences) {
   const bool plugins_differ =
@@ -195,7 +196,7 @@ std::string group_label(const std::vector<ReportedRun>& runs, std::size_t run,
   std::vector<std::string> parts;
   if (plugins_differ || differences.empty()) parts.push_back(names);
   for (const auto& [key, values] : differences) {
-    // What a plugin or a model has that others lack is told by its name.
+    // A parameter that some runs lack belongs to a plugin or model: its name identifies the run already.
     const bool lacked = std::ranges::any_of(values, [](const auto& value) { return !value; });
     if (key == "seed" || (lacked && (key.starts_with("plugin.") || key.starts_with("model.")))) continue;
     parts.push_back(fmt::format("{}={}", key, values[run].value_or("-")));
@@ -220,7 +221,7 @@ Json groups_json(const std::vector<ReportedRun>& runs, const Differences& differ
   return groups;
 }
 
-/// Student's factors for 2, 3, … pairs of runs: as many as the largest group may have.
+/// Returns Student's factors for 2, 3, … pairs of runs, up to the number of runs in the largest group.
 Json student_factors(const Json& groups) {
   std::size_t most = 0;
   for (const Json& group : groups) most = std::max(most, group.at("runs").size());

@@ -18,7 +18,7 @@ std::string csv_cell(const Json& value) {
   return csv_field(value.get_ref<const std::string&>());
 }
 
-/// By the number of the run.
+/// Returns the label of each run's group, by the number of the run.
 std::vector<Json> labels_of_groups(const Json& report) {
   std::vector<Json> labels(report.at("runs").size());
   for (const Json& group : report.at("groups"))

@@ -19,20 +19,20 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kMostLinePosition = std::int64_t{1} << 48;  // no run has
+constexpr std::int64_t kMostLinePosition = std::int64_t{1} << 48;  // more than any run has
 
-/// More than any run has: bytes, and metrics in the lines of one kind.
+/// More than any run has: bytes of the file, and metrics in the lines of one kind.
 constexpr std::size_t kMostLineBytes = std::size_t{1} << 30, kMostLineNames = 1 << 13;
-/// Nulls for each value that there is, and so many in any case. A metric that all lines of a kind have needs none.
+/// Most nulls: kMostNullsEach per value, plus kMostNulls. A metric that all lines of a kind have needs none.
 constexpr std::size_t kMostNullsEach = 8, kMostNulls = 1 << 20;
 
-/// What files of earlier builds call otherwise.
+/// Returns the present name of a metric that earlier builds called otherwise.
 std::string_view name_now(std::string_view name) {
   if (name == "images_per_s") return "samples_per_s";
   return name == "images" ? "samples" : name;
 }
 
-/// The lines of one kind. A column is filled up with nulls where the next value comes, and at the end.
+/// Collects the lines of one kind by column. Nulls fill a column up to its next value, and at the end.
 class LineColumns {
  public:
   void append(const JsonView& line) {
@@ -74,7 +74,7 @@ class LineColumns {
   }
 
   std::map<std::string, std::size_t> places_;
-  std::vector<std::pair<std::string, Json::array_t>> columns_;  // in the order in which they come
+  std::vector<std::pair<std::string, Json::array_t>> columns_;  // in order of first appearance
   std::size_t lines_ = 0, values_ = 0, nulls_ = 0;
 };
 

@@ -64,14 +64,14 @@ HostTensor tensor_from_seed(const ir::TensorType& type, const SeededTensor& how)
   return to_host(tensor);
 }
 
-/// Those that are too large, replaced by numbers of their range.
+/// Replaces each tensor of more than `most_bytes` by random numbers in its range, from a seed.
 void take_from_seeds(TensorMap& tensors, const char* file, std::int64_t most_bytes,
                      std::vector<SeededTensor>& seeded) {
   for (auto& [name, tensor] : tensors) {
     if (tensor.type().bytes() <= most_bytes) continue;
     const std::vector<double> values = to_double(tensor).data;
     if (!std::ranges::all_of(values, [](double value) { return std::isfinite(value); }))
-      continue;  // that may be the point
+      continue;  // a NaN or infinity may be the cause
     const auto [low, high] = std::ranges::minmax(values);
     seeded.push_back({file, name, seeded.size() + 1, low, high});
     tensor = tensor_from_seed(tensor.type(), seeded.back());
@@ -97,7 +97,7 @@ Json plugins_to_json(const std::vector<ReproPlugin>& plugins) {
   return list;
 }
 
-/// Where kernels are compiled for, and by what.
+/// Returns the machine that kernels are compiled for, and the versions of what compiles them.
 Json machine_json() {
   const EngineFacts facts = engine_facts(engine_names().front());
   Json machine = {{"cpu", facts.target}, {"Rewire", REWIRE_VERSION}};
@@ -153,7 +153,7 @@ std::string readme_of(const ReproCase& subject, const Json& record, const std::s
   return text;
 }
 
-/// `stored`: those of them that are not too large.
+/// Returns a row per result. `stored` receives the tensors that are not too large.
 Json expected_results(const ReproCase& subject, std::int64_t most_bytes, TensorMap& stored) {
   const TensorMap expected = evaluated(subject.module, subject.function, subject.inputs, subject.state);
   Json results = Json::array();
@@ -205,7 +205,8 @@ std::string read_module_text(const FilePlace& file) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Every tensor that is wanted: from the file, or from its seed. UserError where one is missing or of another type.
+/// Returns every wanted tensor, from the file or from its seed. Throws UserError if one is
+/// missing or has another type.
 TensorMap tensors_of(const std::string& folder, const std::string& file,
                      const std::vector<ir::Argument>& wanted, const std::vector<ir::TensorType>& types,
                      const std::vector<SeededTensor>& seeded) {
@@ -386,7 +387,7 @@ std::string compile_failure_of(const ir::Module& module, const std::string& func
 
 std::string non_finite_in(const ir::Module& module, const std::string& function, const TensorMap& inputs,
                           const TensorMap& state) {
-  // One runs it, the other has the state from before.
+  // One engine runs the function; the other keeps the state from before the run.
   const auto engine = make_engine(engine_names().front(), module),
              before = make_engine(engine_names().front(), module);
   for (const auto& [name, tensor] : state) {
@@ -448,7 +449,7 @@ void write_case(const std::string& folder, ReproCase subject, std::int64_t most_
   for (const auto& [name, text] : subject.texts) write_file_atomically(path_in(folder, name), text);
   const std::string name = std::filesystem::path(folder).lexically_normal().filename().string();
   write_file_atomically(path_in(folder, "README.md"), readme_of(subject, record, name));
-  // Last: a folder that has it is whole.
+  // Written last, so a folder with this record is complete.
   write_file_atomically(path_in(folder, kReproRecord),
                         record.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }

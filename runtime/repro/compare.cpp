@@ -10,7 +10,8 @@
 namespace rewire::runtime {
 namespace {
 
-/// What rounding may cost (engine_check.h): more than the fixed bound where values are narrow, or nearly cancel.
+/// The error allowed for rounding (engine_check.h). It exceeds the fixed bound if values
+/// are narrow or nearly cancel.
 class Allowance {
  public:
   Allowance(const ir::Module& module, const std::string& function, const TensorMap& inputs,
@@ -18,7 +19,7 @@ class Allowance {
       : module_(module), function_(function), inputs_(inputs), state_(state), expected_(expected) {}
 
   double of(const std::string& name, double error) {
-    constexpr double kAhead = 10;  // another processor rounds otherwise
+    constexpr double kAhead = 10;  // a margin: another processor rounds differently
     double allowed = kEngineOutputTolerance;
     if (error * kAhead <= allowed) return allowed;
     if (has_narrow_values(module_)) {

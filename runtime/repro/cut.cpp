@@ -49,7 +49,8 @@ class Cutter {
   const ir::Op& op(int index) const { return function_.body[static_cast<std::size_t>(index)]; }
   int definition(ir::Value value) const { return definitions_[static_cast<std::size_t>(value.id)]; }
 
-  /// What an op reads: an argument of the cut, but for leaves, and what stands behind shape ops.
+  /// Takes a value that an op reads. The value becomes an argument of the cut. Leaves and shape ops are
+  /// copied into the cut instead, and their operands are taken.
   void take(ir::Value value) {
     const int index = definition(value);
     if (index >= 0 && taken_.contains(index)) return;
@@ -67,7 +68,8 @@ class Cutter {
     for (const ir::Value operand : op(index).operands) take(operand);
   }
 
-  /// The transpose that a call's result stands in memory as, if somebody reads it so; else -1.
+  /// If a transpose reads a call's result, the result lies in memory transposed: returns the body index of
+  /// the transpose. Returns -1 otherwise.
   int transpose_of_call(ir::Value value) const {
     const int index = definition(value);
     if (index < 0 || codegen::is_fusible(op(index).code)) return -1;
@@ -78,7 +80,7 @@ class Cutter {
     return found == users->second.end() ? -1 : *found;
   }
 
-  /// The value that was transposed, from the argument that is it transposed.
+  /// Computes the original value from the argument, which is its transpose.
   void restore(std::int32_t value, const ir::Op& transpose) {
     const ir::Ints& permutation = transpose.attributes.get_ints("permutation");
     ir::Ints inverse(permutation.size());
@@ -109,14 +111,16 @@ class Cutter {
     }
   }
 
-  /// What a call computes is in memory once: where a copy or concat that is cut out with it has it.
+  /// Returns true if a call's result lies in memory only as part of the result of another op that is
+  /// cut out, a copy or concat.
   bool stands_elsewhere(const ir::Op& call, ir::Value result) const {
     const auto users = users_.find(result.id);
     return !codegen::is_fusible(call.code) && users != users_.end() &&
            std::ranges::any_of(users->second, [&](int user) { return ops_.contains(user); });
   }
 
-  /// By another op than those that are cut out, or by whoever gets the results; through shape ops too.
+  /// Returns true if an op that is not cut out or the function's caller reads the
+  /// value, also through shape ops.
   bool is_read_outside(ir::Value value) const {
     if (std::ranges::find(function_.results, value, &ir::Argument::value) != function_.results.end())
       return true;
@@ -146,13 +150,13 @@ class Cutter {
   const ir::Module& module_;
   const ir::Function& function_;
   const std::set<int> ops_;
-  std::set<int> taken_;  // with leaves and shape ops, in order
+  std::set<int> taken_;  // ops_ with the leaves and shape ops that they read, in order
   const std::vector<std::int32_t> definitions_;
   std::map<std::int32_t, std::vector<int>> users_;
   std::set<ir::Value> inputs_;
   std::map<std::int32_t, int>
       transposed_;  // a call's result by Value::id: the op whose result is the argument
-  std::map<std::int32_t, ir::Value> values_;  // of the cut, by those of the function
+  std::map<std::int32_t, ir::Value> values_;  // values of the cut, by Value::id in the function
   std::set<std::string> names_;
   ir::Function out_;
 };

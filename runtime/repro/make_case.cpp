@@ -19,7 +19,7 @@ namespace {
 using codegen::KernelSource;
 using codegen::KernelSources;
 
-/// The function with these values as its results, "0", "1", …, and without effects.
+/// Returns the module whose function returns these values as "0", "1", …, and has no effects.
 ir::Module with_results(const ir::Module& module, const std::vector<ir::Value>& values) {
   ir::Module out = module;
   ir::Function& function = out.functions.front();
@@ -29,7 +29,7 @@ ir::Module with_results(const ir::Module& module, const std::vector<ir::Value>& 
   return out;
 }
 
-/// What a run gives to some values.
+/// Runs the function and returns the tensors of some values.
 std::map<std::int32_t, HostTensor> values_in_run(const std::string& engine_name, const ir::Module& module,
                                                  const std::set<ir::Value>& wanted, const TensorMap& inputs,
                                                  const TensorMap& state) {

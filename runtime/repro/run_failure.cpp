@@ -36,7 +36,7 @@ ir::Module step_of_run(const Network& network, std::int64_t samples, const RunPr
   return module;
 }
 
-/// What a checkpoint holds takes the place of what the engine has.
+/// Replaces the engine's state by the checkpoint's.
 void take_checkpoint(const std::string& checkpoint, const Network& network, std::int64_t epoch,
                      const ir::Module& module, Engine& engine) {
   std::set<std::string> taken;
@@ -94,7 +94,7 @@ std::optional<ReproCase> non_finite_of_run(const Network& network, const std::st
       put_back(std::move(inputs), batch);
       continue;
     }
-    // The step that failed has left the state as it was.
+    // A failed step leaves the state unchanged.
     ReproCase made;
     made.kind = ReproKind::non_finite;
     made.function = kFailingStep;

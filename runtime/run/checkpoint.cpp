@@ -25,20 +25,20 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 6;
 constexpr std::string_view kWeightsFile = "weights.safetensors";
-constexpr std::string_view kAveragesFile = "weights_ema.safetensors";  // where averages are kept
+constexpr std::string_view kAveragesFile = "weights_ema.safetensors";  // if averages are kept
 constexpr std::string_view kStateFile = "state.safetensors";
 constexpr std::string_view kProgressFile = "checkpoint.json";
 constexpr const char* kChecksum = "blake3";  // of the rest of checkpoint.json
-/// Philox has 32 bits for an epoch; a double counts steps and images to 2^53.
+/// Philox has 32 bits for an epoch. A double counts steps and images exactly up to 2^53.
 constexpr std::int64_t kMostEpochs = (std::int64_t{1} << 32) - 1, kMostSteps = std::int64_t{1} << 53,
                        kMostBatch = 1'000'000'000;
 
-/// By the name of the file: BLAKE3 of its bytes.
+/// BLAKE3 of a file's bytes, by the file's name.
 using Digests = std::map<std::string, std::string, std::less<>>;
 
 Json to_json(const TrainSums& sums) {
   Json metrics = Json::object();
-  // A report may be no number, which JSON has as null.
+  // A report may not be a number; JSON has null for it.
   for (const auto& [name, sum] : sums.metrics) metrics[name] = {sum.numerator, sum.denominator};
   return {{"steps", sums.steps}, {"grad_norm", sums.grad_norm}, {"metrics", std::move(metrics)}};
 }
@@ -58,7 +58,7 @@ TrainSums sums_from(const JsonView& json) {
   return sums;
 }
 
-/// `draws`: the micro-batches that have drawn random numbers.
+/// `draws`: the number of micro-batches that have drawn random numbers.
 Json to_json(const StepSizes& sizes, std::int64_t step) {
   Json json = {{"batch", sizes.batch},
                {"accumulate", sizes.accumulate},
@@ -91,7 +91,7 @@ DataIdentity data_from(const JsonView& json) {
   return data;
 }
 
-/// As it stands in the file, byte for byte.
+/// Returns the text as it is in the file, byte for byte.
 std::string text_of(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -120,7 +120,7 @@ std::string progress_text(const RunProgress& progress, const Digests& files,
   json["sums"] = {{"line", to_json(progress.line)}, {"epoch", to_json(progress.epoch)}};
   json["metrics_bytes"] = progress.metrics_bytes;
   json["events"] = {{"from_step", progress.events.from_step}, {"bytes", progress.events.bytes}};
-  json["images"] = progress.samples;  // as files of this format call it
+  json["images"] = progress.samples;  // the name in files of this format
   json["lr"] = progress.lr;
   json["last_epoch_loss"] = progress.last_epoch_loss;
   json["train_seconds"] = progress.train_seconds;
@@ -137,7 +137,7 @@ std::string progress_text(const RunProgress& progress, const Digests& files,
   return text_of(json);
 }
 
-/// checkpoint.json, parsed and found to be what was written.
+/// checkpoint.json, parsed and found to be intact.
 struct ProgressFile {
   RunProgress progress;
   Digests files;
@@ -238,7 +238,7 @@ ProgressFile parse_progress(const std::string& folder, const std::string& file) 
   return content;
 }
 
-/// Whatever is wrong with a file of ours is damage.
+/// Reports any fault in one of our files as damage.
 template <class Read>
 auto reading(Read read) {
   try {
@@ -293,9 +293,10 @@ bool is_late_counter(std::string_view name) {
   return name.starts_with("optimizer.step.");
 }
 
-/// Counters of weights that a later phase brings (run_programs.cpp) are named after the epochs that switch
-/// them: those of a checkpoint are others where these epochs have been moved since, and none where the Rewire
-/// that wrote it counted the run's updates for all. What is asked for goes on from the largest that is there.
+/// Counters of weights that a later phase adds (run_programs.cpp) are named after the epochs that
+/// switch them. If these epochs have moved since, a checkpoint has counters of other names. If the
+/// Rewire that wrote it counted the run's updates for all weights, it has none. A missing counter
+/// continues from the largest that exists.
 void settle_late_counters(const std::string& file, TensorMap& rest, const std::vector<std::string>& missing,
                           TensorMap& state) {
   const HostTensor& of_run = state.at("optimizer.step");
@@ -317,14 +318,14 @@ void settle_late_counters(const std::string& file, TensorMap& rest, const std::v
       rest, [&](const auto& entry) { return is_late_counter(entry.first) && entry.second.type() == type; });
 }
 
-/// The averages stand under the names of what they are of, beside weights that no average is kept of.
+/// The averages are stored under the names of their weights, beside weights of which no average is kept.
 void take_averages(SafetensorsFile content, const std::string& file, const ir::Module& module,
                    TensorMap& state) {
   for (const ir::Parameter& parameter : module.parameters) {
     if (parameter.average_of.empty()) continue;
     const auto found = content.tensors.find(parameter.average_of);
     if (found == content.tensors.end())
-      continue;  // of a plugin that the run had not: it begins with its weight
+      continue;  // a plugin's, which the run did not have: starts as its weight
     if (found->second.type() != parameter.type) {
       user_error("{}: '{}' is {}, but the network's is {}", file, parameter.average_of,
                  to_string(found->second.type()), to_string(parameter.type));
@@ -333,7 +334,7 @@ void take_averages(SafetensorsFile content, const std::string& file, const ir::M
   }
 }
 
-/// All weights, or all other parameters but averages, strictly.
+/// Takes all weights, or all other parameters except averages. Each must exist and fit.
 void take_tensors(SafetensorsFile content, const std::string& file, const ir::Module& module, bool weights,
                   TensorMap& state) {
   const std::string_view cause =
@@ -366,14 +367,14 @@ void take_tensors(SafetensorsFile content, const std::string& file, const ir::Mo
   }
 }
 
-/// A folder under a name that no reader takes for a checkpoint, until it is published under its own.
+/// A folder under a temporary name, which no reader takes for a checkpoint, until it is published.
 class FolderInProgress {
  public:
   explicit FolderInProgress(const fs::path& target)
       : target_(target),
         path_(target.parent_path() /
               ("." + target.filename().string() + codegen::ReplacingFile::temporary_name())) {
-    // Not what is above it: the run's folder may have been removed.
+    // Does not create the folders above it: the run's folder may have been removed.
     make_folder(RunFolder::place_in(path_.string()));
   }
   ~FolderInProgress() {
@@ -394,7 +395,7 @@ class FolderInProgress {
   bool published_ = false;
 };
 
-/// One tensor map at a time, so that no more than the larger of the two is copied out of the engine at once.
+/// One tensor map at a time, so that at most the larger of the two is copied out of the engine at once.
 TensorMap part_of_state(const Engine& engine, const ir::Module& module, bool weights) {
   TensorMap part;
   for (const ir::Parameter& parameter : module.parameters) {
@@ -516,7 +517,7 @@ std::optional<CheckpointWeights> read_last_weights(const RunFolder& run, Weights
     try {
       return read_weights_of(last, which);
     } catch (const DamagedCheckpoint&) {
-      // Removed while it was read: there is a newer one.
+      // The checkpoint was removed while it was read: there is a newer one.
       const std::vector<std::string> now = run.checkpoints();
       if (!now.empty() && now.back() == last) throw;
     }
@@ -532,7 +533,7 @@ std::string way_around_damage(const std::vector<std::string>& checkpoints) {
       return fmt::format("{} before it is intact: move {} away to resume from there", checkpoints[i],
                          checkpoints.back());
     } catch (const DamagedCheckpoint&) {
-      // Neither is this one.
+      // This one is damaged too.
     }
   }
   return "no checkpoint before it is intact: train again";

@@ -27,7 +27,7 @@ struct RunData {
   std::string competing;  // classes, in evaluation
 };
 
-/// What the newest sound checkpoint says; nothing where there is none.
+/// Returns what the newest sound checkpoint records; nullopt if there is none.
 std::optional<RunData> data_of(const std::string& path) {
   const RunFolder folder = RunFolder::open(path);
   const std::vector<std::string> checkpoints = folder.checkpoints();
@@ -59,7 +59,7 @@ std::string first_of(const std::vector<std::string>& names) {
   return text;
 }
 
-/// Runs that are to have the same data, and those that have others than the first.
+/// Runs that should have the same data, and those among them whose data differ from the first's.
 struct Group {
   std::string first;
   DataIdentity data;

@@ -31,9 +31,9 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kHalfWritten = ".tmp";
 constexpr const char* kMetrics = "metrics.jsonl";
-// TensorBoard takes for its own what has "tfevents" in its name, and reads the files of a folder by their names' order.
+// TensorBoard reads files with "tfevents" in their names, and those of a folder in the order of the names.
 constexpr std::string_view kEventsBefore = "events.out.tfevents.", kEventsBehind = ".rewire";
-/// What a run cannot do without: where it cannot write its log, its events or its report, it says so and goes on.
+/// Files that a run needs. If it cannot write its log, its events or its report, it warns and continues.
 constexpr const char* kWritten[] = {"recipe.toml",      "network.rir",         kMetrics,
                                     "choices.json",     "plugins.json",        "plugins",
                                     "kernels",          "checkpoints",         "checkpoints/last",
@@ -46,7 +46,7 @@ struct Entry {
   fs::path path;
 };
 
-/// "0002-00001874" as its two numbers; anything else is none of ours.
+/// Parses "0002-00001874" into its two numbers. Any other name is not that of a checkpoint.
 std::optional<Entry> parse_entry(const fs::path& path) {
   const std::string name = path.filename().string();
   Entry entry{0, 0, path};
@@ -72,7 +72,7 @@ void remove_half_written(const RunFolder& folder, const std::string& part) {
   }
 }
 
-/// Whether the folder of this descriptor is what `path` names.
+/// Returns true if `path` names the folder of this descriptor.
 bool stands_at(int descriptor, const std::string& path) {
   struct stat held{}, there{};
   return ::fstat(descriptor, &held) == 0 && ::stat(path.c_str(), &there) == 0 &&
@@ -98,7 +98,7 @@ std::string sha256_of(const KernelOverride& kernel) {
   return sha256_hex(std::as_bytes(std::span(kernel.text.data(), kernel.text.size())));
 }
 
-/// A kernel's name is that of a function: it leads to no other folder.
+/// A kernel's name is a function's name, so it cannot lead to another folder.
 bool is_kernel_name(std::string_view name) {
   return !name.empty() && std::ranges::all_of(name, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -119,7 +119,7 @@ nlohmann::ordered_json current_choices(const std::string& engine,
   return choices;
 }
 
-/// What decides the bits beside the choices: of a run's beginning, or from a step on.
+/// Checks the facts that decide the bits beside the choices: at a run's beginning, or from a step on.
 void check_facts(const JsonView& facts) {
   facts.at("engine").text();
   facts.at("target").text();
@@ -135,7 +135,7 @@ void check_facts(const JsonView& facts) {
   }
 }
 
-/// nothing if there is none. UserError on a file that is not as record_choices() writes it.
+/// Returns nullopt if there is no file. Throws UserError if it is not as record_choices() writes it.
 std::optional<nlohmann::ordered_json> read_choices(const FilePlace& file) {
   if (!status_of(file)) return std::nullopt;
   nlohmann::ordered_json json = read_json(file);
@@ -198,7 +198,7 @@ RunFolder RunFolder::create_numbered(const std::string& wanted) {
   try {
     make_folder(above);
   } catch (const UserError&) {
-    return create(wanted);  // says why it cannot
+    return create(wanted);  // reports why it cannot
   }
   for (int number = 1;; ++number) {
     const std::string path = number == 1 ? wanted : fmt::format("{}-{}", wanted, number);
@@ -207,7 +207,7 @@ RunFolder RunFolder::create_numbered(const std::string& wanted) {
       sync_folder(above);
       return begin(path, true);
     }
-    if (error && !fs::exists(fs::symlink_status(path, error))) return create(path);  // says why it cannot
+    if (error && !fs::exists(fs::symlink_status(path, error))) return create(path);  // reports why it cannot
   }
 }
 
@@ -270,7 +270,7 @@ void RunFolder::lock() {
   const int folder = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) user_error("cannot open {}: {}", path_, std::generic_category().message(errno));
   const bool locked = ::flock(folder, LOCK_EX | LOCK_NB) == 0;
-  if (!locked || !stands_at(folder, path_)) {  // whoever had it before may have removed it meanwhile
+  if (!locked || !stands_at(folder, path_)) {  // the previous owner may have removed it
     ::close(folder);
     user_error("another process is training in {}", path_);
   }
@@ -292,7 +292,7 @@ void RunFolder::discard_unused() noexcept {
   try {
     std::error_code error;
     const auto is_missing = [&] { return error == std::errc::no_such_file_or_directory; };
-    if (lock_ >= 0 && !stands_at(lock_, path_)) return;  // whatever stands there is another's
+    if (lock_ >= 0 && !stands_at(lock_, path_)) return;  // the folder there is another's
     const auto bytes = fs::file_size(file(kMetrics), error);
     if (error ? !is_missing() : bytes > 0) return;
     const fs::directory_iterator entry(file("checkpoints"), error);
@@ -311,13 +311,13 @@ void RunFolder::discard_unused() noexcept {
     }
     if (is_ours_) fs::remove(path_, error);  // unless somebody put something there
   } catch (const std::exception&) {
-    // What is left is in nobody's way; why the run failed is what counts.
+    // Leftover files do no harm; why the run failed matters more.
   }
 }
 
 std::vector<std::string> RunFolder::checkpoints() const {
   std::vector<Entry> entries;
-  // What cannot be read is not empty: a run that took it for that would begin anew.
+  // A folder that cannot be read is not empty: a run that took it as empty would start anew.
   for (const std::string& name : names_in(place("checkpoints"))) {
     if (std::optional<Entry> entry = parse_entry(file("checkpoints/" + name)))
       entries.push_back(std::move(*entry));

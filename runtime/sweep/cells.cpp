@@ -7,13 +7,13 @@
 namespace rewire::runtime {
 namespace {
 
-/// Characters, as a terminal counts them: bytes that begin one.
+/// Returns the number of characters, as a terminal counts them: bytes that begin one.
 std::size_t cell_width(const std::string& text) {
   return static_cast<std::size_t>(
       std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
-/// Each of the texts by what it is written as.
+/// Replaces each text in `rules` by the text that it is written as.
 std::string replaced_parts(std::string_view text,
                            const std::vector<std::pair<std::string_view, std::string_view>>& rules) {
   std::string result;

@@ -40,7 +40,7 @@ struct Pipe {
 
 /// In the child, between fork and exec: nothing here may allocate.
 [[noreturn]] void become(char* const* arguments, const Pipe& out, const Pipe& err, pid_t parent) {
-  ::setpgid(0, 0);  // out of the terminal's reach
+  ::setpgid(0, 0);  // so that the terminal's signals do not reach it
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(128 + SIGTERM);
   const int nothing = ::open("/dev/null", O_RDONLY);
@@ -51,7 +51,7 @@ struct Pipe {
   ::_exit(127);
 }
 
-/// What the pipe holds now; closes it at its end.
+/// Reads what the pipe holds now, and closes it at its end.
 void take(Pipe& pipe, std::string& text) {
   std::array<char, 4096> buffer;
   const ssize_t size = ::read(pipe.ends[0], buffer.data(), buffer.size());
@@ -108,7 +108,7 @@ ChildOutcome run_child(const std::vector<std::string>& arguments, const std::fun
     if (::poll(watched.data(), watched.size(), kPollMilliseconds) <= 0) continue;
     if (watched[0].revents != 0) take(out, outcome.out);
     if (watched[1].revents != 0) take(err, errors);
-    // Whole lines: no character in halves, none of another's words in between.
+    // Passes on whole lines only: no split characters, and no other output within a line.
     const std::size_t whole = err.ends[0] < 0 ? errors.size() : errors.rfind('\n') + 1;
     if (whole > passed_on) on_text(std::string_view(errors).substr(passed_on, whole - passed_on));
     passed_on = std::max(passed_on, whole);

@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::array<const char*, 3> kStatus = {"begun", "finished", "failed"};
 
-/// What is no number of a run, in its own JSON and in a record.
+/// Entries of a run's JSON and of a record that are not metrics.
 constexpr std::array<std::string_view, 10> kOthers = {"run",
                                                       "complete",
                                                       "steps",
@@ -40,7 +40,7 @@ void for_each_number(Record& record, Visit visit) {
   visit("peak_mb", record.peak_mb);
 }
 
-/// `nulls`: a metric may be null, a mean over nothing, and is left out.
+/// `nulls`: a metric may be null, as a mean over nothing is; it is left out.
 void read_numbers(RunRecord& record, const JsonView& view, bool nulls) {
   std::set<std::string_view> others(kOthers.begin(), kOthers.end());
   for_each_number(record, [&](const char* name, double& number) {

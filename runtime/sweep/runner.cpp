@@ -23,9 +23,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kSignalled = 128;  // an exit code above it: stopped by signal code - 128
+constexpr int kSignalled = 128;  // exit codes above it: stopped by the signal code - 128
 
-/// One sweep at a time works in a folder: the lock ends with the process.
+/// Allows one sweep at a time in a folder. The lock ends with the process.
 class Lock {
  public:
   explicit Lock(const std::string& folder)
@@ -72,8 +72,8 @@ void move_if_there(const std::string& from, const std::string& to) {
   if (error) user_error("cannot move {} to {}: {}", from, to, error.message());
 }
 
-/// What a recipe says, one way for all that say it: keys that a version before did not know have their
-/// defaults, those without effect are left out, a plugin's values are sorted.
+/// Returns a recipe in today's form, so that equal recipes have equal text. Keys that an earlier version did
+/// not know get their defaults, keys without effect are left out, and a plugin's values are sorted.
 std::string as_written_today(const std::string& recipe, const std::string& file) {
   return to_toml(parse_recipe(recipe, file, {}, RecipeOf::run));
 }
@@ -111,7 +111,7 @@ class Runner {
     return fmt::format("{}/runs/{}", folder_, jobs_[i].run.name);
   }
 
-  /// What an earlier Rewire trained under a name with more digits is this run.
+  /// Renames a run that an earlier Rewire trained under a name with more digits.
   void take_former_name(const SweepRun& run) {
     if (run.former_name == run.name) return;
     const auto run_of = [&](const std::string& name) { return fmt::format("{}/runs/{}", folder_, name); };
@@ -126,7 +126,7 @@ class Runner {
           "folder in runs",
           folder_, record_of(run.name), record_of(run.former_name));
     }
-    // The record last: until then a later call finds it, and does this again.
+    // The record moves last. Until then, a later call finds it and repeats the move.
     move_if_there(run_of(run.former_name), run_of(run.name));
     move_if_there(record_of(run.former_name), record_of(run.name));
     write_log(LogLevel::info,
@@ -153,7 +153,7 @@ class Runner {
     }
   }
 
-  /// Numbers of two builds of a plugin are no sample of one: the earlier run makes room, and is not lost.
+  /// Sets aside, but keeps, a run with another build of a plugin: numbers of two builds are not one sample.
   void set_aside(std::size_t i) {
     const std::string why = other_build(*result_.records[i]->plugins, jobs_[i].plugins);
     const std::string& name = jobs_[i].run.name;
@@ -163,7 +163,7 @@ class Runner {
          ++number) {
       kept = fmt::format("{}.stale-{}", name, number);
     }
-    // The record last: until then a later call finds it, and does this again.
+    // The record moves last. Until then, a later call finds it and repeats the move.
     move_if_there(run_folder(i), fmt::format("{}/runs/{}", folder_, kept));
     move_if_there(record_file(i), fmt::format("{}/records/{}.json", folder_, kept));
     result_.records[i].reset();
@@ -192,7 +192,7 @@ class Runner {
     const std::string folder = run_folder(i);
     const FilePlace place = FilePlace::below(folder_, "runs/" + job.run.name);
     const bool resumes = is_file(FilePlace::below(folder, "recipe.toml"));
-    if (!resumes) remove_tree(place);  // a start that did not get as far
+    if (!resumes) remove_tree(place);  // a start that ended before it wrote its recipe
 
     std::vector<std::string> words = {"train"};
     if (resumes) {
@@ -220,7 +220,7 @@ class Runner {
     if (result_.stopped_by == 0) observer_.ended(job, record);
   }
 
-  /// A run that a signal of ours stopped stays begun; one that anything else killed has failed.
+  /// A run stopped by our signal stays `begun`. A run that ended in any other way has failed.
   void judge(RunRecord& record, const ChildOutcome& outcome) {
     const int stopped_by = stop_signal_();
     if (outcome.code == 0) {
@@ -236,7 +236,8 @@ class Runner {
     }
   }
 
-  /// What cannot be read (a loss that is no number, a line cut short) is this run's failure, not the sweep's.
+  /// Output that cannot be parsed (a loss that is no number, a truncated line)
+  /// fails this run, not the sweep.
   static void take_output(RunRecord& record, const std::string& out) {
     try {
       read_train_output(record, out);

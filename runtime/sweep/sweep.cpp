@@ -16,7 +16,7 @@
 namespace rewire::runtime {
 namespace {
 
-/// How a number is spelled: as short as it can be, or as toml++ does it, with 17 digits.
+/// How a number is written: as short as possible, or with 17 digits, as toml++ does.
 enum class Digits : std::uint8_t { fewest, all };
 
 /// A value as --set takes it: TOML on one line.
@@ -167,7 +167,7 @@ class SweepReader {
     if (key == "seed") user_error("{}: seeds are set by seeds = [0, 1, 2]", place);
     SweepAxis axis{key, {}};
     const toml::array* list = node.as_array();
-    // A list of lists is an axis of a key whose value is a list itself.
+    // A list of lists is an axis, for a key whose value is itself a list.
     const bool is_value =
         list == nullptr || (takes_list(key) && (list->empty() || !list->front().is_array()));
     if (is_value) {
@@ -202,7 +202,8 @@ class SweepReader {
   std::string_view file_name_;
 };
 
-/// Fit for a folder's name: a plugin's path gives its stem, and what a shell would mind becomes '-'.
+/// Returns a name fit for a folder. A plugin's path gives its stem; characters that a
+/// shell interprets become '-'.
 std::string slug(const SweepPlugins& plugins, const std::vector<std::string>& varied) {
   std::string text = plugins.flags.empty() ? "recipe" : "";
   for (const std::string& flag : plugins.flags) text += (text.empty() ? "" : "-") + without_folder(flag);
@@ -218,7 +219,7 @@ std::string slug(const SweepPlugins& plugins, const std::vector<std::string>& va
   return text.substr(0, kLongest);
 }
 
-/// The settings of every combination, the last axis fastest.
+/// Returns the settings of every combination; the last axis varies fastest.
 std::vector<std::vector<std::size_t>> combinations(const std::vector<SweepAxis>& axes) {
   std::vector<std::vector<std::size_t>> result = {{}};
   for (const SweepAxis& axis : axes) {
@@ -234,7 +235,7 @@ std::vector<std::vector<std::size_t>> combinations(const std::vector<SweepAxis>&
   return result;
 }
 
-/// `base`, with a number behind it if it is taken.
+/// Returns `base`, with a number after it if the name is taken.
 std::string not_taken(const std::string& base, std::set<std::string>& taken) {
   std::string name = base;
   for (int number = 2; !taken.insert(name).second; ++number) name = fmt::format("{}-{}", base, number);

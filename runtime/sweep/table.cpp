@@ -16,7 +16,7 @@ namespace {
 
 using Values = std::vector<std::pair<std::string, double>>;
 
-/// A column of numbers: its head, its name in files, the factor that people read it with, and the digits.
+/// A column of numbers: its head, its name in files, the factor for display, and the digits.
 struct Column {
   std::string head, name;
   std::function<Statistic(const SweepRow&)> statistic;
@@ -24,7 +24,7 @@ struct Column {
   int digits;
 };
 
-/// What the runs were judged by, then what all runs have.
+/// Returns the columns of the runs' metrics, then those of the numbers that all runs have.
 std::vector<Column> columns_of(const std::vector<SweepRow>& rows) {
   std::vector<Column> columns;
   for (const SweepRow& row : rows) {
@@ -58,7 +58,7 @@ std::string cell(const Statistic& statistic, const Column& column) {
   return fmt::format("{} ± {:.{}f}", mean, column.factor * statistic.deviation, column.digits);
 }
 
-/// "3", or where not all are: "2 of 3, 1 failed".
+/// Returns "3"; if not all runs have finished, "2 of 3, 1 failed".
 std::string run_count(const SweepRow& row) {
   const std::int64_t all = row.finished + row.failed + row.left;
   if (row.finished == all) return fmt::format("{}", all);
@@ -96,7 +96,7 @@ const Difference* difference_of(const SweepRow& row, const std::string& name) {
   return found == row.differences.end() ? nullptr : &found->second;
 }
 
-/// Those that a row has a difference of.
+/// Returns the columns for which some row has a difference.
 std::vector<Column> judged_columns(const std::vector<SweepRow>& rows) {
   std::vector<Column> judged;
   for (Column& column : columns_of(rows)) {
@@ -107,7 +107,7 @@ std::vector<Column> judged_columns(const std::vector<SweepRow>& rows) {
   return judged;
 }
 
-/// "+0.42 [-0.10, +0.94]"; of one pair the difference alone.
+/// "+0.42 [-0.10, +0.94]"; for one pair, the difference alone.
 Cell difference_cell(const Difference* difference, const Column& column) {
   if (difference == nullptr || difference->pairs == 0) return {"–"};
   const auto text = [&](double value) {
@@ -118,7 +118,7 @@ Cell difference_cell(const Difference* difference, const Column& column) {
           difference->separates()};
 }
 
-/// A line for each row that is compared with another; empty where none is.
+/// Returns a line for each row that is compared with another; empty if there is none.
 CellTable difference_cells(const std::vector<SweepRow>& rows) {
   const std::vector<Column> columns = judged_columns(rows);
   if (columns.empty()) return {};
@@ -143,7 +143,7 @@ CellTable difference_cells(const std::vector<SweepRow>& rows) {
   return table;
 }
 
-/// What the second table is; `mark` says what its marked cells look like.
+/// Returns the second table's title; `mark` says what its marked cells look like.
 std::string differences_title(const std::vector<SweepRow>& rows, const char* mark) {
   const bool has_interval = std::ranges::any_of(rows, [](const SweepRow& row) {
     return std::ranges::any_of(row.differences, [](const auto& one) { return one.second.pairs > 1; });
@@ -153,7 +153,7 @@ std::string differences_title(const std::vector<SweepRow>& rows, const char* mar
                      mark);
 }
 
-/// The rows' table, and behind it that of the differences, both as `form` writes them.
+/// Returns the table of the rows, then that of the differences, both in the format of `form`.
 template <class Form>
 std::string both_tables(const std::vector<SweepRow>& rows, const std::string& title, Form form) {
   const CellTable differences = difference_cells(rows);
@@ -162,7 +162,7 @@ std::string both_tables(const std::vector<SweepRow>& rows, const std::string& ti
   return text;
 }
 
-/// By the metrics' names, in the order of the first record that has them.
+/// Returns the numbers of each metric, in the order of the first record that has it.
 std::vector<std::pair<std::string, std::vector<double>>> metric_numbers(
     const std::vector<RunRecord>& records) {
   std::vector<std::pair<std::string, std::vector<double>>> numbers;
@@ -182,7 +182,8 @@ std::string label_of(const SweepPlugins& plugins) {
 
 using SeededRecords = std::vector<std::pair<std::int64_t, RunRecord>>;
 
-/// All images over all seconds, which a mean of rates is not; the deviation is that of the runs' rates.
+/// Divides all images by all seconds, which is not the mean of rates. The deviation
+/// is that of the runs' rates.
 Statistic speed_of(const SeededRecords& records) {
   std::vector<double> rates;
   double images = 0, seconds = 0;
@@ -213,7 +214,7 @@ void add_statistics(SweepRow& row, const SeededRecords& seeded) {
   row.wall_seconds = of(&RunRecord::wall_seconds);
 }
 
-/// What a run is judged by, under its names in files.
+/// Returns the values that a run is judged by, under their names in files.
 Values judged_by(const RunRecord& record) {
   Values values;
   for (const MetricValue& metric : record.metrics) values.emplace_back(metric.name, metric.value);
@@ -222,7 +223,7 @@ Values judged_by(const RunRecord& record) {
   return values;
 }
 
-/// By name, over the seeds that both have.
+/// Returns the paired difference of each value, over the seeds that both have.
 std::vector<std::pair<std::string, Difference>> differences_to(const SeededRecords& baseline,
                                                                const SeededRecords& records) {
   std::map<std::string, std::vector<std::pair<double, double>>> pairs;
@@ -240,8 +241,8 @@ std::vector<std::pair<std::string, Difference>> differences_to(const SeededRecor
   return differences;
 }
 
-/// The first strategy's row of the same settings; of the first strategy's own rows itself, and where there is
-/// no other strategy, the first row.
+/// Returns the row to compare `row` with: the first strategy's row of the same settings. For the first
+/// strategy's own rows, this is `row` itself. If there is only one strategy, it is the first row.
 std::size_t baseline_of(const std::vector<SweepRow>& rows, std::size_t row) {
   const bool has_others =
       std::ranges::any_of(rows, [&](const SweepRow& one) { return one.label != rows[0].label; });

@@ -60,12 +60,13 @@ std::vector<TracedTensor> traceable_tensors(const ir::Function& forward) {
       const int number = ++counts[{op.location, op.code}];
       const std::string full =
           fmt::format("{}:{}{}", op.location, code, number == 1 ? "" : fmt::format(".{}", number));
-      // Other results are beside it: a batch norm's are its statistics.
+      // A place names its last op's first result only. Other results are secondary, such as a
+      // batch norm's statistics.
       if (!op.location.empty() && value == op.results.front()) last_of_place[op.location] = tensors.size();
       tensors.push_back({full, full, code, value});
     }
   }
-  // A place may be called as a weight is; the weight keeps the name.
+  // A place may have the name of a weight; then the weight keeps it.
   for (const auto& [place, index] : last_of_place) {
     if (!weights.contains(place)) tensors[index].name = place;
   }

@@ -22,9 +22,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kTraceProgram = "trace";
-/// A tensor that is smaller than this beside the largest of its kind is held to an absolute error.
+/// A tensor smaller than this, relative to the largest of its kind, is compared by absolute error.
 constexpr double kTraceFloor = 1e-6;
-/// What is left of a difference that is told as a multiple of another tensor.
+/// Largest relative remainder at which a difference is reported as a multiple of another tensor.
 constexpr double kCollinear = 1e-3;
 
 struct TracedResult {
@@ -54,7 +54,7 @@ double trace_norm(const HostTensor& tensor) {
   return std::sqrt(square);
 }
 
-/// c for which y is nearest to c x, where it is near; of as many elements.
+/// Returns the c for which c x is nearest to y; nullopt if it is not near or the element counts differ.
 std::optional<double> multiple_of(const std::vector<double>& y, const std::vector<double>& x) {
   if (x.size() != y.size()) return std::nullopt;
   double xx = 0, xy = 0, yy = 0;
@@ -226,7 +226,8 @@ std::string explain_difference(const Trace& trace, const TraceRow& row) {
   const auto is_of_same_way = [&](const TraceRow& other) {
     return (other.op == "gradient") == (row.op == "gradient");
   };
-  // The nearest before it, then behind it: what went wrong in between is made of it.
+  // Tries the tensors before it, nearest first, then those after it. An error made in
+  // between is a multiple of one.
   std::vector<const TraceRow*> others;
   for (auto other = at; other != trace.rows.begin();) others.push_back(&*--other);
   for (auto other = at + 1; other != trace.rows.end(); ++other) others.push_back(&*other);

@@ -11,7 +11,8 @@
 namespace rewire::runtime {
 namespace {
 
-/// Raises the flag that the step lowered and clears the sums of the micro-batches before it. Returns what was there.
+/// Raises the flag that the step lowered and clears the sums of the micro-batches
+/// before it. Returns the old values.
 TensorMap clear_step(const ir::Module& module, Engine& engine) {
   TensorMap was;
   for (const ir::Parameter& parameter : module.parameters) {
@@ -40,7 +41,7 @@ RunCheckpoints::RunCheckpoints(const TrainRequest& request, const RunPlan& plan,
       first_written_(std::move(first_written)) {}
 
 void RunCheckpoints::fail(const UserError& error) const {
-  folder_.require_held();  // it may have been taken away since
+  folder_.require_held();  // the folder may have been removed or replaced since
   const std::vector<std::string> intact = folder_.checkpoints();
   user_error("step {}: {}; {}", progress_.position.step, error.what(),
              intact.empty() ? "no checkpoint had been written before: fix this and train again"

@@ -19,7 +19,7 @@
 namespace rewire::runtime {
 namespace {
 
-/// What stands there behind the checkpoint is cut off. The bytes that are left of the newest file.
+/// Cuts off the events after the checkpoint. Returns the bytes left in the newest file.
 std::int64_t cut_events(const RunFolder& folder, const EventsPosition& kept) {
   for (const std::string& name : names_in(folder.place("."))) {
     if (RunFolder::event_file_step(name) > kept.from_step) remove_file(folder.place(name));
@@ -31,14 +31,14 @@ std::int64_t cut_events(const RunFolder& folder, const EventsPosition& kept) {
   return std::min(kept.bytes, std::int64_t{status->st_size});
 }
 
-/// "diagnose.blocks.0.attn.cosine" of a diagnose line is in the group "diagnose" as it is.
+/// A diagnose line's "diagnose.blocks.0.attn.cosine" already has the group "diagnose", so it stays as it is.
 std::string tag_of(const std::string& kind, std::string_view name) {
   const std::string twice = kind + ".";
   if (name.starts_with(twice)) name.remove_prefix(twice.size());
   return fmt::format("{}/{}", kind, name);
 }
 
-/// A line of metrics.jsonl.
+/// Adds a line of metrics.jsonl.
 void add_scalars(EventFile& events, const nlohmann::ordered_json& line) {
   const auto& kind = line.at("kind").get_ref<const std::string&>();
   std::vector<std::pair<std::string, double>> values;
@@ -49,7 +49,7 @@ void add_scalars(EventFile& events, const nlohmann::ordered_json& line) {
   events.scalars(line.at("step").get<std::int64_t>(), values);
 }
 
-/// Of all that are trained, by tag.
+/// Returns the histograms of all trained weights, by tag.
 std::vector<std::pair<std::string, Histogram>> weight_histograms(const ir::Module& module,
                                                                  const Engine& engine) {
   std::vector<std::pair<std::string, Histogram>> histograms;
@@ -62,7 +62,8 @@ std::vector<std::pair<std::string, Histogram>> weight_histograms(const ir::Modul
   return histograms;
 }
 
-/// "gain:factor=0.5 other": with the values that are not a plugin's defaults; "none".
+/// Returns "gain:factor=0.5 other": the plugins with the values that are not
+/// defaults; "none" without plugins.
 std::string plugins_text(const std::vector<PluginHandle>& plugins) {
   std::string text;
   for (const PluginHandle& plugin : plugins) {
@@ -78,7 +79,8 @@ std::string plugins_text(const std::vector<PluginHandle>& plugins) {
   return text.empty() ? "none" : text;
 }
 
-/// What a person tells runs apart by: what differs from the defaults, and what runs are compared by in any case.
+/// Returns the values that distinguish runs: those that are not defaults, and those by
+/// which runs are always compared.
 FlatValues hparams_of(const Recipe& recipe, const std::vector<PluginHandle>& plugins) {
   FlatValues hparams = chosen_values(recipe);
   for (auto& [key, value] : flat_values(to_toml(recipe), "recipe.toml")) {
@@ -119,7 +121,7 @@ void RunEvents::tell(const std::function<void(EventFile&)>& event) {
 void RunEvents::begin() {
   const std::int64_t step = began_.step, kept = cut_events(folder_, position_);
   if (!plan_.recipe.train.events) return;
-  // Of a checkpoint before an evaluation and the one behind it the step is the same.
+  // The checkpoints before and after an evaluation have the same step, so the bytes are compared too.
   const bool is_newest = position_.from_step == step && kept == position_.bytes;
   file_ = std::make_unique<EventFile>(folder_.place(RunFolder::event_file_name(step)),
                                       step > 0 ? step + 1 : 0, is_newest ? kept : 0);

@@ -29,7 +29,7 @@ void add(TrainSums& sums, const StepResults& step) {
   add_sums(sums.metrics, step.metrics);
 }
 
-/// The optimizer's memory, as of a network that has not trained.
+/// Resets the optimizer's moments to those of a network that has not trained.
 void reset_moments(Engine& engine, const ir::Module& module, std::uint64_t seed) {
   ir::Module memory;
   for (const ir::Parameter& parameter : module.parameters) {
@@ -67,9 +67,9 @@ class RunLoop::Run {
     begin_with_other_data();
     observer_.started(facts());
     if (progress_.position.step > 0)
-      checkpoints_.persist([&] { checkpoints_.name(); });  // a crash may have come between
+      checkpoints_.persist([&] { checkpoints_.name(); });  // a crash may have prevented it
     int signal = train();
-    if (signal == 0 && !evaluation_) {  // it was complete before
+    if (signal == 0 && !evaluation_) {  // the run was complete before
       evaluation_ = evaluate();
       if (!evaluation_) signal = request_.stop_signal();
     }
@@ -114,7 +114,7 @@ class RunLoop::Run {
     return result;
   }
 
-  /// Means of the metrics that the run's present phase has.
+  /// Returns the means of the metrics that the run's current phase has.
   MetricValues train_means(const MetricSums& sums) const {
     return means(sums, plan_.programs.phase_of(last_epoch(progress_.position)).train_metrics);
   }
@@ -166,7 +166,7 @@ class RunLoop::Run {
     return at.epoch < recipe_.train.epochs ? end_early() : 0;
   }
 
-  /// If the data have changed, the run continues with the epoch after the one that it was in.
+  /// If the data have changed, the run continues with the epoch after the current one.
   void begin_with_other_data() {
     if (plan_.begins.epoch == progress_.position.epoch) return;
     close_line();
@@ -174,13 +174,13 @@ class RunLoop::Run {
     progress_.epoch = {};
   }
 
-  /// Ends at train.max_steps. The checkpoint comes first: a run that is resumed later then cuts off the metrics of this
-  /// end, and becomes what it would have been without it.
+  /// Ends at train.max_steps. The checkpoint comes first: a run that is resumed later then cuts off the
+  /// metrics of this end. It becomes what it would have been without it.
   int end_early() {
     const TrainPosition& at = progress_.position;
     checkpoints_.save();
     close_line();
-    // An epoch that is evaluated has its line already, counted by the checkpoint.
+    // An epoch that is evaluated already has its line, which the checkpoint counts.
     if (at.step_in_epoch == 0 && plan_.evaluates_after(last_epoch(at))) return 0;
     evaluation_ = evaluate();
     if (!evaluation_) return stop(request_.stop_signal());
@@ -190,8 +190,8 @@ class RunLoop::Run {
     return 0;
   }
 
-  /// Trains from the present position to the end of the epoch's steps. Whoever needs the state after a step waits for
-  /// the steps under way first.
+  /// Trains from the current position to the end of the epoch's steps. Code that needs the state after a
+  /// step first waits for the steps under way.
   int train_epoch() {
     const TrainPosition& at = progress_.position;
     const Phase& phase = plan_.programs.phase_of(at.epoch);
@@ -245,7 +245,7 @@ class RunLoop::Run {
     view.metrics = train_means(sums);
     view.samples_per_second = samples_per_second;
     const std::int64_t steps_left = plan_.course.total_steps() - at.step;
-    // One after every `every` epochs, and one after the last.
+    // One evaluation after every `every` epochs, and one after the last.
     const std::int64_t every = recipe_.eval.every, epochs = plan_.course.epochs_begun();
     const std::int64_t evaluations_left = (epochs - 1) / every - at.epoch / every + 1;
     view.seconds_left = static_cast<double>(steps_left) * clock_.step_seconds +
@@ -262,7 +262,7 @@ class RunLoop::Run {
     if (!std::isfinite(evaluation->loss())) {
       std::string kept;
       checkpoints_.persist(
-          [&] { kept = checkpoints_.write(); });  // beside the one before, whatever train.keep says
+          [&] { kept = checkpoints_.write(); });  // in addition to the one before, whatever train.keep says
       user_error(
           "step {} (epoch {}): the loss of the evaluation after it is not finite; {} holds the weights: {}",
           progress_.position.step, epoch + 1, kept, kFiniteAdvice);
@@ -341,7 +341,7 @@ class RunLoop::Run {
   std::unique_ptr<RunDiagnosis> diagnosis_;  // none without [diagnose]
   RunClock clock_;
   std::optional<Evaluation> evaluation_;  // the last one
-  std::optional<RunPicture> picture_;     // that it drew, until its line is written
+  std::optional<RunPicture> picture_;     // drawn by it; kept until its line is written
 };
 
 RunLoop::RunLoop(const TrainRequest& request, RunPlan& plan, RunFolder& folder, TrainObserver& observer,

@@ -24,7 +24,7 @@ std::string picture_name(std::int64_t epochs) {
   return fmt::format("{}{:04}{}", kBefore, epochs, kBehind);
 }
 
-/// The number in such a name; 0: it is another file's.
+/// Returns the number in such a name; 0 if it is another file's name.
 std::int64_t epochs_of(const std::string& name) {
   std::int64_t epochs = 0;
   if (!name.starts_with(kBefore)) return 0;
@@ -32,7 +32,7 @@ std::int64_t epochs_of(const std::string& name) {
   return name == picture_name(epochs) ? epochs : 0;
 }
 
-/// Up to the last sample of weight 1: padding follows it.
+/// Counts up to the last sample of weight 1; padding follows it.
 std::int64_t images_in(const Batch& batch) {
   const std::span<const float> weights = batch.tensors.at("weight").as<float>();
   return std::find(weights.rbegin(), weights.rend(), 1.0F).base() - weights.begin();

@@ -13,7 +13,8 @@
 namespace rewire::runtime {
 namespace {
 
-/// The metric that train.best_metric names, or the first. UserError where not every evaluation tells it.
+/// Returns the metric that train.best_metric names, or the first one. Throws UserError if an
+/// evaluation does not compute it.
 std::string metric_of_best(const Recipe& recipe, const RunPrograms& programs,
                            const std::vector<std::string>& of_neighbours) {
   std::string metric = recipe.train.best_metric;
@@ -32,7 +33,7 @@ std::string metric_of_best(const Recipe& recipe, const RunPrograms& programs,
   return metric;
 }
 
-/// Of the batch that evaluation has.
+/// Returns the training images that eval.knn compares with, in batches of the evaluation's size.
 std::unique_ptr<const DataFeed> make_bank(Recipe recipe, const NetworkFace& face, std::int64_t batch) {
   if (recipe.eval.knn == 0) return nullptr;
   recipe.eval.batch = batch;
@@ -45,8 +46,8 @@ std::unique_ptr<const DataFeed> make_bank(Recipe recipe, const NetworkFace& face
   return data;
 }
 
-/// [diagnose]: how many test images a line is of. UserError where there are not so many, or the network or its
-/// objective cannot have them.
+/// Returns how many test images a line of [diagnose] covers. Throws UserError if there are fewer, or if the
+/// network or its objective cannot take them.
 std::int64_t images_to_diagnose(const TrainRequest& request, const NetworkFace& face, const DataFeed& tests) {
   const RecipeDiagnose& diagnose = request.recipe.diagnose;
   const bool takes_any = takes_any_batch(request.network);
@@ -63,7 +64,7 @@ std::int64_t images_to_diagnose(const TrainRequest& request, const NetworkFace& 
   return images;
 }
 
-/// Where a run goes on with these data: at the next epoch, where they are others and may be.
+/// Returns where a run continues with these data: at the next epoch if they have changed and may do so.
 TrainPosition place_with(const DataIdentity& data, const std::string& name, const Recipe& recipe,
                          const RunProgress* start, const std::string& run) {
   if (start == nullptr) return {};
@@ -96,7 +97,7 @@ StepSizes sizes_with(const DataIdentity& data, const Recipe& recipe, const Train
   if (start == nullptr) return {recipe.train.batch, recipe.train.accumulate};
   StepSizes sizes = changed_sizes(recipe, at, start->sizes, start->epochs_done, start->data != data);
   if (!sizes.change) return sizes;
-  // train.epochs may be others since, too: the schedule does not go back.
+  // train.epochs may have changed too: the schedule does not go back.
   const double done = RunCourse(recipe, data.count, at, sizes).epochs_done(at.step);
   if (std::abs(done - start->epochs_done) > 1e-9) sizes.change = {at.step, start->epochs_done};
   return sizes;

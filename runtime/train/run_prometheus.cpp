@@ -22,7 +22,7 @@ namespace {
 constexpr const char* kFile = "metrics.prom";
 constexpr auto kAtMostEvery = std::chrono::seconds(5);
 
-/// The value of a label. The format has UTF-8 alone.
+/// Returns the value of a label. The format allows UTF-8 only.
 std::string label_text(std::string_view value) {
   std::string escaped;
   for (const char c : visible(value)) {
@@ -38,7 +38,7 @@ std::string sample_text(double value) {
   return fmt::format("{}", value);
 }
 
-/// A family of samples: its lines before them.
+/// Writes the two lines that begin a family of samples.
 void begin_family(std::string& text, const char* name, const char* type, const char* help) {
   fmt::format_to(std::back_inserter(text), "# HELP {0} {2}\n# TYPE {0} {1}\n", name, type, help);
 }

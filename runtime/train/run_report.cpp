@@ -11,7 +11,7 @@
 namespace rewire::runtime {
 namespace {
 
-constexpr double kMostForReports = 0.01;  // of the time
+constexpr double kMostForReports = 0.01;  // share of the run's time
 
 double report_clock() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();

@@ -60,7 +60,8 @@ void StepPipeline::submit(const Phase& phase, const std::string& kind, TensorMap
   settle(kRunsAhead);
 }
 
-/// Reads results until no more than `ahead` runs are under way, and the results of those that are finished.
+/// Reads results until at most `ahead` runs are under way, and the results of runs
+/// that are already finished.
 void StepPipeline::settle(std::size_t ahead) {
   while (!pending_.empty() && (pending_.size() > ahead || engine_.finished(pending_.front().ticket))) {
     Pending run = std::move(pending_.front());

@@ -1,4 +1,4 @@
-// Runs begun and taken up again: choices, first state, folder; see trainer.h. Their steps are run_loop.h's.
+// Begins and resumes runs: choices, first state, folder; see trainer.h. run_loop.h has the steps.
 #include "runtime/train/trainer.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ constexpr const char* kTrainingKinds[] = {"step",          "accumulate", "apply"
 constexpr const char* kEvaluationKinds[] = {"eval",         "eval_ema", "features",
                                             "features_ema", "pictures", "sample_step"};
 
-/// Where memory is too little for it, another batch is what takes less.
+/// If memory is too small for an evaluation, the error names its batch.
 template <class Action>
 void for_evaluation(Action action) {
   try {
@@ -45,7 +45,7 @@ bool trains(const RunPrograms& programs, const std::string& program) {
   });
 }
 
-/// All choices of all phases are made before the first step, so that a run that goes on has none to make.
+/// Makes all choices of all phases before the first step, so that a resumed run has none to make.
 ChoiceRecord choose(RunPlan& plan, const TrainRequest& request, const ChoiceOptions& options) {
   ir::Module& module = plan.programs.module;
   require_precision(request.engine, module);
@@ -64,8 +64,8 @@ std::unique_ptr<Engine> engine_for(const TrainRequest& request, const RunPlan& p
                      {static_cast<int>(request.recipe.train.threads), choices, kernels});
 }
 
-/// What the epochs from `first` on run: all of it before the first step, so that a signal never finds a run
-/// compiling that has something to save.
+/// Compiles what the epochs from `first` on run, all of it before the first step. So a signal never finds a
+/// run compiling that has something to save.
 void compile(const RunPlan& plan, std::int64_t first, Engine& engine, TrainObserver& observer) {
   const std::int64_t epochs = plan.course.epochs_begun();
   const std::vector<Phase>& phases = plan.programs.phases;
@@ -88,10 +88,10 @@ void compile(const RunPlan& plan, std::int64_t first, Engine& engine, TrainObser
   log_compiled(engine);
 }
 
-/// Every parameter as a new run has it.
+/// Returns every parameter as a new run has it.
 TensorMap first_state(const TrainRequest& request, const RunPrograms& programs) {
   const ir::Module& module = programs.module;
-  const ir::Module original = request.network.forward(1);  // what plugins add may be lacking in a file
+  const ir::Module original = request.network.forward(1);  // a file may lack what plugins add
   TensorMap state =
       read_start_weights(request.recipe, module, original, origin_of(request.recipe, request.network, 0));
   state.merge(initial_weights(request.network, programs));
@@ -100,8 +100,8 @@ TensorMap first_state(const TrainRequest& request, const RunPrograms& programs) 
   return state;
 }
 
-/// The recipe as the folder keeps it: a network that is no model of the zoo is beside it. `accepts`: other data than the
-/// last checkpoint's, until there is one of them.
+/// Writes the recipe as the folder keeps it. A network that is not a model of the zoo is in a file beside
+/// it. `accepts`: keeps data.changed until there is a checkpoint of the other data.
 void write_recipe(const TrainRequest& request, const RunFolder& folder, bool accepts = false) {
   Recipe recipe = request.recipe;
   if (!request.module_text.empty()) recipe.model.name = kNetworkFile;
@@ -109,7 +109,7 @@ void write_recipe(const TrainRequest& request, const RunFolder& folder, bool acc
   write_file_atomically(folder.place("recipe.toml"), to_toml(recipe));
 }
 
-/// What is read of the last checkpoint; where that is damaged, the error names one that is not.
+/// Reads from the last checkpoint. If that is damaged, the error names one that is not.
 template <class Read>
 auto last_sound(const std::vector<std::string>& checkpoints, Read read) {
   try {
@@ -119,7 +119,7 @@ auto last_sound(const std::vector<std::string>& checkpoints, Read read) {
   }
 }
 
-/// UserError where the checkpoint is not one of a run of this recipe.
+/// Throws UserError if the checkpoint is not one of a run of this recipe.
 void check_resumed(const RunPlan& plan, const Checkpoint& start, const std::string& checkpoint) {
   const TrainPosition& at = start.progress.position;
   if (const auto seed = start.state.at("rng.seed").as<std::int64_t>().front(); seed != plan.recipe.seed)
@@ -143,7 +143,7 @@ std::string complete_text(const RunPlan& plan, const std::string& run) {
                      plan.course.total_steps(), limit);
 }
 
-/// With a line in the log of how it ends.
+/// Finishes the run and logs how it ends.
 TrainResult finish(RunLoop& run, RunLog& log) {
   try {
     TrainResult result = run.finish();
@@ -155,7 +155,7 @@ TrainResult finish(RunLoop& run, RunLog& log) {
   }
 }
 
-/// A new run that has not begun.
+/// Returns the result of a new run that has not begun.
 TrainResult stopped_before(int signal) {
   TrainResult result;
   result.stopped_by = signal;
@@ -198,7 +198,7 @@ TrainResult resume_training(const TrainRequest& request, const std::string& path
   RunFolder folder = RunFolder::open(path);
   folder.claim();
   const std::vector<std::string> checkpoints = folder.checkpoints();
-  std::optional<RunProgress> progress;  // none: killed before the first one
+  std::optional<RunProgress> progress;  // none: killed before the first checkpoint
   if (!checkpoints.empty())
     progress = last_sound(checkpoints, [&] { return read_progress(checkpoints.back()); });
   RunPlan plan(request, progress ? &*progress : nullptr, path);
@@ -220,22 +220,22 @@ TrainResult resume_training(const TrainRequest& request, const std::string& path
   options.given.add(recorded_choices(folder));
   const ChoiceRecord choices = choose(plan, request, options);
   start.progress.choices = choices;
-  // On another engine the run goes on without them, and the record says that.
+  // On another engine the run continues without these kernels, and the record shows that.
   std::vector<KernelOverride> kernels;
   if (request.engine == kCudaEngine) kernels = recorded_kernels(folder);
   require_agreed(folder, kernels, request.trust);
   std::unique_ptr<Engine> engine = engine_for(request, plan, choices, kernels);
   compile(plan, at.epoch, *engine, observer);
-  request.stop_signal();  // from here on one is noted
+  request.stop_signal();  // from here on, a signal is noted
   const std::int64_t total_steps = plan.course.total_steps();
   const bool accepts = progress && progress->data != plan.data;
   RunLoop run(request, plan, folder, observer, std::move(engine), std::move(start),
               [&] { write_recipe(request, folder); });
   keep_plugins(folder.path(),
-               request.network.plugins);  // first, so that no recipe names what there is no copy of
+               request.network.plugins);  // first: the recipe then names only plugins with a copy
   write_recipe(request, folder, accepts);
   record_choices(folder, request.engine, choices, kernels, at.step);
-  if (at.step < total_steps) {  // what lies there is of a shorter run
+  if (at.step < total_steps) {  // existing files are those of a shorter run
     std::error_code ignored;
     for (const char* file : {kFinalWeights, kFinalAverages})
       std::filesystem::remove(folder.file(file), ignored);

@@ -14,7 +14,7 @@ namespace rewire::runtime {
 namespace {
 
 constexpr double kGradientFloor = 1e-6;
-constexpr double kTf32Rounding = 0x1p-10;  // a whole one
+constexpr double kTf32Rounding = 0x1p-10;  // a whole unit in TF32's last place
 
 double norm(const std::vector<double>& values) {
   double square = 0;
@@ -22,7 +22,7 @@ double norm(const std::vector<double>& values) {
   return std::sqrt(square);
 }
 
-/// One row for each kind of side result.
+/// Returns the row of an output: one row for each kind of side result.
 std::string row_of(const std::string& output) {
   if (output.starts_with(ir::kReportPrefix)) return "reports";
   if (output.starts_with(ir::kLossPrefix)) return "loss terms";
@@ -41,7 +41,7 @@ bool has_non_finite(const HostTensor& a, const HostTensor& b) {
 /// Rows of a check, each with its worst tensor.
 class CheckRows {
  public:
-  /// A NaN is worse than any number.
+  /// Keeps the worst tensor of a row. A NaN is worse than any number.
   void add(const std::string& what, EngineCheckRow tensor) {
     tensor.what = what;
     const auto row = std::ranges::find(check.rows, what, &EngineCheckRow::what);
@@ -114,7 +114,8 @@ ProgramRuns EngineComparison::run(const std::string& program, TensorMap inputs) 
   return runs;
 }
 
-/// Of the tensor, relative as its error: the root mean square over runs with errors of rounding's size.
+/// Returns a tensor's root mean square error over runs with errors of rounding's
+/// size, relative as its error is.
 double EngineComparison::scatter(const std::string& name, ProgramRuns& runs, double floor,
                                  bool finite) const {
   const auto error_of = finite ? finite_error : relative_error;
@@ -132,7 +133,7 @@ void EngineComparison::make_noise(ProgramRuns& runs) const {
   }
 }
 
-/// Whether runs that differ in rounding alone have other elements that are not finite.
+/// Returns true if runs that differ in rounding alone have other elements that are not finite.
 bool EngineComparison::rounding_decides(const std::string& name, ProgramRuns& runs) const {
   make_noise(runs);
   const HostTensor& first = runs.noisy.front().at(name);
@@ -160,7 +161,7 @@ EngineCheckRow EngineComparison::compare(const std::string& name, ProgramRuns& r
     if (!finite || std::isfinite(rounding)) tensor.tolerance += 2 * rounding + rounding_;
   }
   if (!tensor.passed() && std::isfinite(tensor.error)) {
-    // Where noise leads out of an op's domain, it says nothing, and allows nothing.
+    // If noise leads out of an op's domain, the scatter says nothing, so it allows nothing.
     if (const double s = scatter(name, runs, floor, finite); std::isfinite(s)) {
       tensor.bound = "cancellation";
       tensor.tolerance += kScatters * s;

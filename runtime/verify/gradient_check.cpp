@@ -26,7 +26,7 @@ ir::Function without_dead_code(ir::Module module) {
   return module.functions.front();
 }
 
-/// The program `grad` cut down to its loss.
+/// Returns the program `grad` reduced to its loss.
 ir::Function loss_program(ir::Module module) {
   std::erase_if(module.functions, [](const ir::Function& function) { return function.name != "grad"; });
   std::erase_if(module.functions.front().results,
@@ -38,7 +38,7 @@ bool is_cut(const ir::Op& op) {
   return op.code == ir::Opcode::stop_gradient;
 }
 
-/// The function with the results of its stop_gradients as further arguments, in their order.
+/// Returns the function with the results of its stop_gradients as further arguments, in their order.
 ir::Function with_held_cuts(const ir::Module& module, ir::Function function) {
   std::size_t cuts = 0;
   for (const ir::Op& op : function.body) {
@@ -81,8 +81,8 @@ class Checker {
       for (std::size_t i = 0; i < values.size(); ++i) row.gradient += gradient[i] * values[i];
     }
     measure(row, direction, kStep);
-    // The loss of a narrow or badly conditioned network bends so fast that O(h^4) shows. A gradient that is
-    // wrong stays wrong with every step.
+    // The loss of a narrow or badly conditioned network curves so much that O(h^4) shows: smaller steps are
+    // tried. A wrong gradient stays wrong with every step.
     for (double step = kStep / 8; !row.passed && step >= kSmallestStep; step /= 8) {
       GradientCheckRow closer = row;
       measure(closer, direction, step);
@@ -102,7 +102,7 @@ class Checker {
     row.passed = row.error <= kGradientTolerance;  // false for a NaN
   }
 
-  /// Length 1 in each weight tensor of the role.
+  /// Returns a direction of length 1 in each weight tensor of the role.
   Direction draw_direction(const std::string& role, std::int64_t index) const {
     Direction direction;
     for (const ir::Parameter& parameter : module_.parameters) {
@@ -129,7 +129,7 @@ class Checker {
 
   const ir::Module& module_;
   const ir::Function& grad_;
-  ir::Function loss_;  // its cuts are held
+  ir::Function loss_;  // its cuts are arguments, held constant
   const std::uint64_t seed_;
   ir::EvalState state_;
   std::vector<ir::Tensor> arguments_;  // of loss_

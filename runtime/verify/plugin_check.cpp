@@ -34,19 +34,19 @@ namespace {
 constexpr std::uint64_t kSeed = 3;
 constexpr int kSteps = 3;
 
-/// A check that says no: the row's detail.
+/// Thrown by a check that fails, with the row's detail.
 class Wrong : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Nothing is wrong, but the author should know: the row's detail.
+/// Thrown if nothing is wrong but the author should know something, with the row's detail.
 class Remark : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// What the values of a schema may take in all; those behind it are tried by their rewrite alone.
+/// Time limit for all values of a schema. Later values are tried by their rewrite alone.
 constexpr std::chrono::seconds kValuesTime{60};
 
 template <class... Args>
@@ -54,12 +54,12 @@ template <class... Args>
   throw Wrong(fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Of two errors relative to what is allowed; NaN is the worst.
+/// Returns true if an error is worse than another; both are relative to what is allowed. NaN is the worst.
 bool is_worse(double error, double than) {
   return !std::isnan(than) && !(error <= than);
 }
 
-/// Where two maps of tensors differ in a bit: the first such name, "" where they do not.
+/// Returns the name of the first tensor in which two maps differ in a bit; "" if they do not.
 std::string first_difference(const TensorMap& a, const TensorMap& b) {
   for (const auto& [name, tensor] : a) {
     const auto other = b.find(name);
@@ -68,7 +68,7 @@ std::string first_difference(const TensorMap& a, const TensorMap& b) {
   return a.size() == b.size() ? "" : b.begin()->first;
 }
 
-/// The first line in which two texts differ, as the second has it.
+/// Returns the first line in which two texts differ, as the second has it.
 std::string first_other_line(std::string_view a, std::string_view b) {
   const auto [in_a, in_b] = std::ranges::mismatch(a, b);
   const auto at = static_cast<std::size_t>(in_b - b.begin());
@@ -93,7 +93,7 @@ class Checker {
       row("rewrite", network.name, [&] { return check_rewrite(network); });
     }
     if (rewritten_.empty()) {
-      if (left_alone_ == 0) return;  // all are refused, which their rows say
+      if (left_alone_ == 0) return;  // all are refused, as their rows say
       return row("rewrite", "", []() -> std::string {
         wrong("it changes no join and writes no weight of any network: the plain network would be trained");
       });
@@ -147,7 +147,8 @@ class Checker {
     return std::ranges::find(networks_, name, &CheckNetwork::name)->module;
   }
 
-  /// The host has judged names, defaults and ranges when it loaded the plugin; what is left is for people.
+  /// The host checked names, defaults and ranges when it loaded the plugin. What is
+  /// left is for human readers.
   std::string check_schema() const {
     const PluginInfo& info = plugin_info(*plugins_.front());
     if (info.doc.empty()) wrong("the plugin has no doc: one line that `rewire plugins` prints");
@@ -184,7 +185,7 @@ class Checker {
                        added, hints);
   }
 
-  /// "; 2 weights with lr_scale 10", one such part for each hint that there is.
+  /// Returns "; 2 weights with lr_scale 10", one such part for each hint that is used.
   static std::string hints_of(const ir::Module& module) {
     std::map<std::string, int> weights;
     for (const ir::Parameter& parameter : module.parameters) {
@@ -196,8 +197,9 @@ class Checker {
     return text;
   }
 
-  /// Each value of each bool and enum, and each bound of a number, the others as asked for, on the first
-  /// network that the plugin changes: rewritten, and while there is time, its gradients and compiled program.
+  /// Tries each value of each bool and enum, and each bound of a number, with the other values as
+  /// requested. On the first network that the plugin changes it rewrites and, while there is time, checks
+  /// gradients and compiled program.
   std::string check_values() const {
     const auto start = std::chrono::steady_clock::now();
     const std::string& on = rewritten_.front().name;
@@ -215,7 +217,7 @@ class Checker {
           compare_gradients(network, plugins);
           compare_compiled(network, plugins, /*optimise=*/false);
           ++computed;
-        } catch (const PluginRefusal&) {  // it does not go with the other values, and says so
+        } catch (const PluginRefusal&) {  // the plugin refuses it together with the other values
         } catch (const std::exception& error) {
           wrong("{}={} on {}: {}", parameter.name, value, on, error.what());
         }
@@ -225,7 +227,7 @@ class Checker {
     return fmt::format("{} parameter values, one at a time; {} of them evaluated", tried, computed);
   }
 
-  /// Last network first, so that what a plugin keeps between calls shows.
+  /// Begins with the last network, so that state that a plugin keeps between calls shows.
   std::string check_same_text() const {
     for (auto network = rewritten_.rbegin(); network != rewritten_.rend(); ++network) {
       const std::string first = ir::print(network->module);
@@ -251,8 +253,8 @@ class Checker {
     return "the same weights each time, all finite";
   }
 
-  /// The heap after `calls` more calls. They run on a thread of their own, whose end empties its cache of
-  /// freed memory: what is left is what is held.
+  /// Returns the heap after `calls` more calls. They run on a thread of their own, whose end empties its
+  /// cache of freed memory. So only held memory is left.
   std::optional<std::int64_t> heap_after(int calls) const {
     const auto call_all = [&] {
       for (int call = 0; call < calls; ++call) {
@@ -268,7 +270,7 @@ class Checker {
     return heap_bytes();
   }
 
-  /// Growth that goes on is a leak; what is kept once, or is done growing, is none.
+  /// Continued growth is a leak. Memory that is kept once, or has stopped growing, is not.
   std::string check_leak() const {
     constexpr int kCalls = 8, kRounds = 4;
     std::optional<std::int64_t> held = heap_after(kCalls);
@@ -312,7 +314,7 @@ class Checker {
                             : fmt::format("worst error {:.1e} ({})", worst->error, worst->role);
   }
 
-  /// The plugin's own weights must learn; of the model's it is told which no longer do.
+  /// The plugin's own weights must learn. Weights of the model that no longer learn are reported.
   std::string check_weights(const CheckNetwork& network) const {
     const ir::Module module = with_gradients(network);
     const CheckNetwork before{network.name, original(network.name)};
@@ -358,7 +360,7 @@ class Checker {
     return "everything it adds is read";
   }
 
-  /// Cut on purpose or by mistake: only the author knows.
+  /// Reports where the gradient is cut. Only the author knows whether that is on purpose.
   std::string check_cuts() const {
     for (const CheckNetwork& network : rewritten_) {
       const std::vector<std::string> cuts = gradient_cuts(with_gradients(network));
@@ -376,7 +378,7 @@ class Checker {
     return "no token reads a later one";
   }
 
-  /// The first three of them.
+  /// Lists the first three names.
   static std::string list(const std::vector<std::string>& names) {
     constexpr std::ptrdiff_t kMost = 3;
     const auto end = names.begin() + std::min(kMost, std::ssize(names));
@@ -412,7 +414,7 @@ class Checker {
                        worst->worst, bound);
   }
 
-  /// Some steps of training from the start, with all results and all state at the end.
+  /// Runs some training steps from the start. Returns all results, and all state at the end.
   static TensorMap train(const ir::Module& module, const TensorMap& weights, int threads) {
     const std::unique_ptr<Engine> engine = make_engine("jit", module, {.threads = threads});
     start_state(*engine, module, weights, kSeed);
@@ -448,11 +450,11 @@ class Checker {
   const std::optional<CheckNetwork>& causal_;
   const Send& send_;  // a row's check and network as it begins, and all of it as it ends
   std::vector<PluginHandle> plugins_;
-  std::vector<CheckNetwork> rewritten_;  // those that the plugin takes, and has something to do in
-  int left_alone_ = 0;                   // networks that it has nothing to do in
+  std::vector<CheckNetwork> rewritten_;  // networks that the plugin accepts and changes
+  int left_alone_ = 0;                   // networks that it accepts and does not change
 };
 
-/// Minutes for one row, where a sound plugin takes seconds; memory for what is compiled.
+/// Minutes for one row, although a sound plugin takes seconds; memory for what is compiled.
 constexpr IsolationLimits kLimits = {std::chrono::minutes(5), 3600, std::int64_t{16} << 30, true};
 
 }  // namespace

@@ -22,8 +22,8 @@ bool differs(double a, double b) {
   return !(std::abs(a - b) <= kUnchanged * std::max({1.0, std::abs(a), std::abs(b)}));
 }
 
-/// By Value::id: what a result of the function depends on. Of a join only the terms of its sum count: stream,
-/// branch and input stay its operands whether it sums them or not.
+/// Returns, by Value::id, what the results of the function depend on. For a join only the terms of its sum
+/// count: stream, branch and input stay its operands even if it does not sum them.
 std::vector<bool> read_values(const ir::Function& function) {
   std::vector<bool> read(function.types.size());
   const auto mark = [&](ir::Value value) { read[static_cast<std::size_t>(value.id)] = true; };

@@ -27,12 +27,12 @@ namespace {
 
 constexpr std::size_t kMostNamed = 5;
 constexpr std::int64_t kSheetClasses = 10, kSheetImages = 8;
-/// What a source is asked for that has no size or channels of its own.
+/// The image shape requested of a source that has no size or channels of its own.
 const ir::Shape kAskedImage = {3, 32, 32};
 
 using PixelTotal = unsigned __int128;
 
-/// Half of a BLAKE3 digest: equal ones are taken for equal images.
+/// Half of a BLAKE3 digest: images with equal keys are taken as equal.
 using PixelKey = std::array<std::uint64_t, 2>;
 
 struct ImageFacts {
@@ -40,16 +40,16 @@ struct ImageFacts {
   std::int32_t height = 0, width = 0;  // 0: it cannot be read
 };
 
-/// Of the pixels of one channel.
+/// Sums over the pixels of one channel.
 struct PixelSums {
   PixelTotal pixels = 0, squares = 0;
 };
 
-/// What one thread has found.
+/// The findings of one thread.
 struct ScanPart {
   std::vector<PixelSums> channels;
   std::int64_t unreadable = 0, turned_by_exif = 0;
-  std::vector<std::pair<std::int64_t, std::string>> messages;  // of the first, by place
+  std::vector<std::pair<std::int64_t, std::string>> messages;  // of its first unreadable images, by place
   std::exception_ptr error;
 };
 
@@ -84,8 +84,8 @@ std::vector<std::int64_t> evenly_spread(std::int64_t count, std::int64_t wanted)
   return places;
 }
 
-/// Decodes the images of a split on several threads. Each image's facts have a place of their own and sums are of
-/// integers, so that nothing depends on who came first.
+/// Decodes the images of a split on several threads. Each image's facts have a place of their own and sums
+/// are of integers. So the result does not depend on the order of the threads.
 class Examination {
  public:
   Examination(const ImageSource& source, std::int64_t images)
@@ -99,7 +99,7 @@ class Examination {
     try {
       for (std::size_t i = 1; i < found_.size(); ++i) workers.emplace_back([this, i] { work(found_[i]); });
     } catch (const std::system_error&) {
-      // Those that have started do the work, and this one.
+      // This thread and those that have started do the work.
     }
     work(found_.front());
     workers.clear();
@@ -111,7 +111,7 @@ class Examination {
   const std::vector<std::int64_t>& places() const { return places_; }
   const std::vector<ImageFacts>& facts() const { return facts_; }
 
-  /// Of all pixels, by channel.
+  /// Returns the sums over all pixels, by channel.
   std::vector<PixelSums> sums() const {
     std::vector<PixelSums> all(found_.front().channels.size());
     for (const ScanPart& found : found_) {
@@ -155,7 +155,7 @@ class Examination {
       image = source_.decode(places_[i], buffer, nullptr);
     } catch (const UserError& error) {
       ++found.unreadable;
-      // A thread takes images in their order: its first five are enough.
+      // A thread takes images in their order, so its first five messages suffice.
       if (found.messages.size() < kMostNamed) found.messages.emplace_back(places_[i], error.what());
       return;
     }
@@ -214,7 +214,7 @@ void tell_statistics(const std::vector<ImageFacts>& facts, const std::vector<Pix
   constexpr double kWhite = 255;
   const auto count = static_cast<double>(pixels);
   for (const PixelSums& channel : sums) {
-    // The variance times count squared, which is not negative.
+    // The variance times count squared; it is not negative.
     const PixelTotal spread = pixels * channel.squares - channel.pixels * channel.pixels;
     info.mean.push_back(static_cast<double>(channel.pixels) / count / kWhite);
     info.deviation.push_back(std::sqrt(static_cast<double>(spread)) / count / kWhite);
@@ -227,7 +227,7 @@ void tell_classes(const ImageSource& source, SplitInfo& info) {
   for (std::int64_t i = 0; i < source.count(); ++i) ++info.classes[source.label(i)];
 }
 
-/// Images that can be read, by key; equal ones in their order.
+/// Returns the readable images by key; equal ones keep their order.
 std::vector<std::pair<PixelKey, std::int64_t>> by_key(const Examination& images) {
   std::vector<std::pair<PixelKey, std::int64_t>> all;
   for (std::size_t i = 0; i < images.facts().size(); ++i) {
@@ -237,7 +237,7 @@ std::vector<std::pair<PixelKey, std::int64_t>> by_key(const Examination& images)
   return all;
 }
 
-/// Pairs of an image and the one that it equals, to be told.
+/// Collects pairs of an image and the earlier one that it equals, to report them.
 class EqualPairs {
  public:
   EqualPairs(const ImageSource& images, const ImageSource& earlier) : images_(images), earlier_(earlier) {}
@@ -262,7 +262,7 @@ class EqualPairs {
   std::vector<std::pair<std::int64_t, std::int64_t>> pairs_;
 };
 
-/// Each that equals an earlier one, beside the first of its kind.
+/// Pairs each image that equals an earlier one with the first of its kind.
 EqualCount equal_within(const ImageSource& source, const Examination& images) {
   EqualPairs pairs(source, source);
   const auto all = by_key(images);
@@ -288,7 +288,8 @@ EqualCount equal_between(const ImageSource& train, const Examination& train_imag
   return pairs.count();
 }
 
-/// The extents and the numbers of fields, of the samples at these places that `read` can read: of the others, messages.
+/// Returns the extents and numbers of the fields of the samples at `places`. Each sample that `read` cannot
+/// read adds a message to `unreadable`.
 std::vector<FieldFacts> examine_fields(const std::vector<Field>& fields,
                                        const std::vector<std::int64_t>& places,
                                        const std::function<void(std::int64_t place, Sample& sample)>& read,
@@ -354,7 +355,7 @@ OpenSplit examine_split(std::unique_ptr<ImageSource> source, const DataInfoOptio
   return {std::move(source), std::move(images)};
 }
 
-/// Samples that are no images.
+/// Examines samples that are not images.
 void examine_samples(const Source& source, const DataInfoOptions& options, SplitInfo& info) {
   const std::vector<std::int64_t> places = evenly_spread(source.count(), options.images);
   info.name = source.name();
@@ -371,7 +372,7 @@ void examine_samples(const Source& source, const DataInfoOptions& options, Split
   info.first_unreadable = std::move(unreadable);
 }
 
-/// Null where the split cannot be opened: then `problem` says why.
+/// Returns null if the split cannot be opened; `problem` then says why.
 std::unique_ptr<Source> open_split(const ir::Selection& selection, Split split, std::string& problem) {
   try {
     return make_source(selection, source_context({split, kAskedImage}));
@@ -381,7 +382,7 @@ std::unique_ptr<Source> open_split(const ir::Selection& selection, Split split, 
   }
 }
 
-/// Places of the images of each class.
+/// Returns the places of the images of each class.
 std::map<std::int64_t, std::vector<std::int64_t>> images_by_class(const ImageSource& source) {
   std::map<std::int64_t, std::vector<std::int64_t>> classes;
   for (std::int64_t i = 0; i < source.count(); ++i) classes[source.label(i)].push_back(i);

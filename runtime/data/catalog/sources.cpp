@@ -1,4 +1,4 @@
-// The residents: a source is its file and a row here.
+// The built-in sources. Each has its own file and a row here.
 #include "runtime/data/catalog/sources.h"
 
 #include <utility>

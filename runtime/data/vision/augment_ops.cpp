@@ -22,7 +22,7 @@ void map_bytes(const ByteTable& table, std::uint8_t* pixels, std::int64_t size) 
 
 using ByteCounts = std::array<std::int64_t, 256>;
 
-/// Counted in four, as a run of equal bytes would wait for one counter.
+/// Counts in four tables, since a run of equal bytes would wait for a single counter.
 ByteCounts histogram_of(const std::uint8_t* pixels, std::int64_t size) {
   std::array<std::array<std::uint32_t, 256>, 4> parts{};
   std::int64_t i = 0;
@@ -36,7 +36,7 @@ ByteCounts histogram_of(const std::uint8_t* pixels, std::int64_t size) {
   return counts;
 }
 
-/// Each channel through the table that `make` has for its histogram.
+/// Maps each channel by the table that `make` computes from its histogram.
 template <class Make>
 void through_tables(Picture picture, Make make) {
   const std::int64_t size = picture.height * picture.width;
@@ -66,7 +66,7 @@ void add_below_middle(std::uint8_t* pixels, std::int64_t size, std::uint8_t amou
   }
 }
 
-/// out = from + factor (to - from), cut to whole numbers in [0, 255]. `out` may be `to`.
+/// out = from + factor (to - from), truncated to integers in [0, 255]. `out` may be `to`.
 REWIRE_FLOAT_CLONES
 void blend_towards(const std::uint8_t* __restrict from, std::uint8_t* to, std::int64_t size, float factor) {
   for (std::int64_t i = 0; i < size; ++i) {
@@ -76,7 +76,8 @@ void blend_towards(const std::uint8_t* __restrict from, std::uint8_t* to, std::i
   }
 }
 
-/// A row but its ends: the weighted mean of nine, the middle five times, rounded. 5042 / 2^16 is 1/13 here.
+/// A row without its ends: the rounded mean of nine pixels, the middle one counted five
+/// times. 5042 / 2^16 is 1/13 here.
 REWIRE_VECTOR_CLONES
 void smooth_row(const std::uint8_t* __restrict above, const std::uint8_t* __restrict row,
                 const std::uint8_t* __restrict below, std::int64_t width, std::uint8_t* __restrict out) {
@@ -89,14 +90,15 @@ void smooth_row(const std::uint8_t* __restrict above, const std::uint8_t* __rest
 
 // ---- affine maps ----
 
-/// Columns and rows that a copy of a plane has beyond each edge, which they repeat: as far as a cubic reaches.
+/// Columns and rows that a copy of a plane has beyond each edge. They repeat the
+/// edge, as far as a cubic reaches.
 constexpr std::int64_t kPlaneMargin = 2;
 
 struct WidePlanes {
   std::int64_t stride = 0, size = 0;  // of a row, of a plane
   std::unique_ptr<std::uint8_t[]> pixels;
 
-  /// Of (0, 0).
+  /// Returns the address of pixel (0, 0).
   const std::uint8_t* plane(std::int64_t channel) const {
     return pixels.get() + channel * size + kPlaneMargin * stride + kPlaneMargin;
   }
@@ -122,7 +124,8 @@ WidePlanes with_margins(Picture picture) {
   return planes;
 }
 
-/// Of the four taps around a place: the second one has what the others leave of 1, so that even areas stay even.
+/// Weights of the four taps around a place. The second tap has what the others leave of 1,
+/// so that even areas stay even.
 struct TapWeights {
   float first, third, fourth;
 };
@@ -133,7 +136,7 @@ TapWeights weights_of(double fraction, Interpolation interpolation) {
   return {d * (d * (2 - d) - 1), d * (1 + d * (1 - d)), d * d * (d - 1)};
 }
 
-/// Rows that all have the same weights: shifts and horizontal shears.
+/// Blends rows whose pixels all have the same weights: shifts and horizontal shears.
 REWIRE_FLOAT_CLONES
 void blend_four(const std::uint8_t* __restrict a, const std::uint8_t* __restrict b,
                 const std::uint8_t* __restrict c, const std::uint8_t* __restrict d, TapWeights w,
@@ -149,13 +152,14 @@ void blend_four(const std::uint8_t* __restrict a, const std::uint8_t* __restrict
 
 constexpr std::int64_t kRowPart = 64;
 
-/// Where the pixels of a part of a row come from: the first tap's place in a plane, and the weights of the taps.
+/// The sources of the pixels of a part of a row: the first tap's place in a plane,
+/// and the weights of the taps.
 struct TapPlaces {
   std::int32_t at[kRowPart];
   float across[3][kRowPart], down[3][kRowPart];
 };
 
-/// Pixels x to x + count of row y, which all come from inside.
+/// Finds the taps of pixels x to x + count of row y, which all come from inside the picture.
 REWIRE_FLOAT_CLONES
 void find_places(const double* __restrict m, double x, double y, std::int64_t count, std::int64_t stride,
                  bool is_cubic, TapPlaces& places) {
@@ -188,8 +192,8 @@ void find_places(const double* __restrict m, double x, double y, std::int64_t co
   }
 }
 
-/// The taps of each place in `Rows` rows: a word has those of a row. Not in versions for vector units, whose gathering
-/// loads take longer than plain ones.
+/// Loads the taps of each place in `Rows` rows; a word has the taps of a row. It has no versions for vector
+/// units, whose gather loads take longer than plain ones.
 template <class Word, std::int64_t Rows>
 void load_taps(const std::uint8_t* __restrict plane, std::int64_t stride,
                const std::int32_t* __restrict places, std::int64_t count, Word (*__restrict taps)[kRowPart]) {
@@ -199,7 +203,7 @@ void load_taps(const std::uint8_t* __restrict plane, std::int64_t stride,
   }
 }
 
-/// All of a part: those beyond the end of the row are of no use.
+/// Computes all of a part. Pixels beyond the end of the row are not used.
 REWIRE_FLOAT_CLONES
 void weigh_sixteen(const std::uint32_t (*__restrict taps)[kRowPart], const TapPlaces& __restrict places,
                    std::uint8_t* __restrict out) {
@@ -233,7 +237,8 @@ void weigh_four(const std::uint16_t (*__restrict taps)[kRowPart], const TapPlace
   }
 }
 
-/// Of row `y`, the pixels [begin, end) for which `is_inside(x)` holds, which are one run: the rest is filled.
+/// Returns the pixels [begin, end) of row `y` for which `is_inside(x)` holds; they are
+/// contiguous. Fills the others.
 template <class IsInside>
 std::pair<std::int64_t, std::int64_t> fill_outside(Picture picture, std::int64_t y,
                                                    std::span<const std::uint8_t> fill,
@@ -315,7 +320,7 @@ void find_nearest(std::int64_t u, std::int64_t v, std::int64_t across, std::int6
     at[i] = static_cast<std::int32_t>(((v + i * down) >> 16) * stride + ((u + i * across) >> 16));
 }
 
-/// In 16 bits of fraction.
+/// Computes in fixed point with 16 fraction bits.
 void map_to_nearest(Picture picture, const AffineMap& m, std::span<const std::uint8_t> fill) {
   const std::int64_t width = picture.width, height = picture.height;
   const WidePlanes planes = with_margins(picture);
@@ -411,7 +416,7 @@ void adjust_sharpness(Picture picture, float factor) {
 }
 
 AffineMap rotation(double degrees, std::int64_t height, std::int64_t width) {
-  // To 15 decimals, as Pillow has it.
+  // Rounds to 15 decimals, as Pillow does.
   const auto rounded = [](double value) { return std::nearbyint(value * 1e15) / 1e15; };
   const double angle = -degrees * std::numbers::pi / 180;
   const double cosine = rounded(std::cos(angle)), sine = rounded(std::sin(angle));

@@ -1,4 +1,4 @@
-// zlib's inflate behind ByteSource.
+// Implements ByteSource with zlib's inflate.
 #include "runtime/data/vision/byte_source.h"
 
 #include <zlib.h>

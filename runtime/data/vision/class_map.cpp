@@ -24,7 +24,7 @@ class Relabelled final : public ImagesOver {
   std::vector<std::string> class_names() const override { return classes_; }
 
  private:
-  std::vector<std::int64_t> labels_;  // by the source's own
+  std::vector<std::int64_t> labels_;  // by the source's own label
   std::vector<std::string> classes_;
 };
 

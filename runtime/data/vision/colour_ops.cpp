@@ -9,20 +9,20 @@
 namespace rewire::runtime {
 namespace {
 
-constexpr std::int64_t kBlock = 64;  // pixels that are worked on together
+constexpr std::int64_t kBlock = 64;  // pixels that are processed together
 
 std::int64_t plane_size(const Picture& picture) {
   return picture.height * picture.width;
 }
 
-/// Truncated, and kept in [0, 255].
+/// Truncates, and clamps to [0, 255].
 inline std::uint8_t to_byte(float value) {
   value = value > 0 ? value : 0;
   value = value < 255 ? value : 255;
   return static_cast<std::uint8_t>(static_cast<int>(value));
 }
 
-/// Pixels to the line from `grey` (at 0) through them (at 1).
+/// Moves pixels along the line from `grey` (at 0) through themselves (at 1).
 REWIRE_VECTOR_CLONES
 void blend_with_grey(std::uint8_t* __restrict pixels, std::int64_t size, int grey, float factor) {
   const auto from = static_cast<float>(grey);
@@ -30,7 +30,7 @@ void blend_with_grey(std::uint8_t* __restrict pixels, std::int64_t size, int gre
     pixels[i] = to_byte(from + factor * static_cast<float>(pixels[i] - grey));
 }
 
-/// The same from the luma of each pixel.
+/// Does the same from the luma of each pixel.
 REWIRE_VECTOR_CLONES
 void blend_with_luma(std::uint8_t* __restrict red, std::uint8_t* __restrict green,
                      std::uint8_t* __restrict blue, std::int64_t size, float factor) {
@@ -82,8 +82,8 @@ std::int64_t sum_of_luma(const std::uint8_t* __restrict red, const std::uint8_t*
   return sum;
 }
 
-/// A block of pixels to hue, saturation and value in bytes, and back with the hue moved on by `shift`. Each step
-/// is in the precision, and rounded where, Pillow's is: truncation shows the last bit.
+/// Converts a block of pixels to hue, saturation and value in bytes, and back with `shift` added to the hue.
+/// Each step has the precision and rounding of Pillow's, since truncation makes the last bit visible.
 REWIRE_VECTOR_CLONES
 void turn_hue(std::uint8_t* __restrict red, std::uint8_t* __restrict green, std::uint8_t* __restrict blue,
               std::int64_t size, int shift) {
@@ -117,7 +117,7 @@ void turn_hue(std::uint8_t* __restrict red, std::uint8_t* __restrict green, std:
     falling[i] = static_cast<std::int32_t>(value * (1.0 - double{saturation * rest}) + 0.5);
     rising[i] = static_cast<std::int32_t>(value * (1.0 - double{saturation} * (1.0 - double{rest})) + 0.5);
   }
-  // One choice behind the other, and in masks: branches would not become vectors. Sector 6 is 0.
+  // Chooses one after the other and by masks, since branches would not become vectors. Sector 6 is 0.
   const auto choose = [](bool condition, std::int32_t yes, std::int32_t no) {
     const std::int32_t mask = -static_cast<std::int32_t>(condition);
     return (yes & mask) | (no & ~mask);
@@ -142,14 +142,14 @@ void invert_from(std::uint8_t* __restrict pixels, std::int64_t size, std::uint8_
   }
 }
 
-/// A box of 2 whole + 3 pixels, of which the outermost weigh less; weights have 24 fraction bits.
+/// A box of 2 whole + 3 pixels; the outermost have a smaller weight. Weights have 24 fraction bits.
 struct BlurBox {
   int whole = 0;
   std::uint32_t weight = 0, edge_weight = 0;
 };
 
-/// Of the box that, applied three times, has about the variance of a Gaussian (Gwosdek et al., SSVM 2011); in
-/// float32, as Pillow finds it.
+/// Returns the box that, applied three times, has about the variance of a Gaussian (Gwosdek et al., SSVM
+/// 2011). Computes it in float32, as Pillow does.
 BlurBox blur_box(double sigma) {
   const auto deviation = static_cast<float>(sigma);
   const float variance = deviation * deviation / 3;
@@ -172,7 +172,7 @@ void blur_line(const std::uint8_t* const* taps, const BlurBox& box, std::int64_t
   const std::int64_t last = 2 * std::int64_t{box.whole} + 2;
   const std::uint32_t weight = box.weight, edge_weight = box.edge_weight;
   for (std::int64_t begin = 0; begin < width; begin += kBlock) {
-    // The last block is moved back to be whole, where there is room: it makes some bytes twice.
+    // The last block moves back to be whole if there is room: some bytes are then computed twice.
     const std::int64_t block = std::min(kBlock, width);
     const std::int64_t first = std::min(begin, width - block);
     std::uint32_t sums[kBlock] = {};

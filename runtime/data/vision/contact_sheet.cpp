@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint8_t kBackground = 128;
 
-/// In `wanted` channels, 1 or 3.
+/// Returns the pixels in `wanted` channels, 1 or 3.
 DrawnImage in_channels(std::span<const std::uint8_t> pixels, std::int64_t channels, std::int64_t height,
                        std::int64_t width, std::int64_t wanted) {
   DrawnImage image{wanted, height, width, {}};

@@ -45,10 +45,11 @@ struct CacheTail {
 };
 static_assert(sizeof(CacheTail) == 8 + kDigestBytes + kMagicBytes);
 
-/// A file of decoded images, open; it is read piece by piece, so that one that is cut meanwhile is an error.
+/// An open file of decoded images. It is read piece by piece, so that a truncation meanwhile is an error.
 class CacheFile {
  public:
-  /// None where there is no such file. UserError where it is no file of this user's.
+  /// Returns null if there is no such file. Throws UserError if it is not a regular
+  /// file of this user's or root's.
   static std::unique_ptr<CacheFile> open(const std::string& path) {
     codegen::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (!file && errno == ENOENT) return nullptr;
@@ -67,7 +68,7 @@ class CacheFile {
 
   std::size_t size() const { return static_cast<std::size_t>(status_.st_size); }
 
-  /// UserError where the file has not got as many bytes any more.
+  /// Throws UserError if the file no longer has that many bytes.
   void read(std::size_t offset, std::span<std::byte> out) const {
     while (!out.empty()) {
       const ssize_t count = ::pread(file_.get(), out.data(), out.size(), static_cast<off_t>(offset));
@@ -79,7 +80,7 @@ class CacheFile {
     }
   }
 
-  /// UserError where it was written to since it was opened.
+  /// Throws UserError if the file was written to after it was opened.
   void check_unchanged() const {
     struct stat now{};
     if (::fstat(file_.get(), &now) != 0 || now.st_size != status_.st_size ||
@@ -118,7 +119,7 @@ std::string digest_of_first(const CacheFile& file, std::size_t bytes) {
   return digest.hex();
 }
 
-/// The entries of a file that is whole and holds `count` images of `channels`.
+/// Returns the entries if the file is whole and holds `count` images of `channels`; else nullopt.
 std::optional<std::vector<CacheEntry>> entries_of(const CacheFile& file, std::int64_t count,
                                                   std::int64_t channels) {
   const std::size_t table = static_cast<std::size_t>(count) * sizeof(CacheEntry);
@@ -169,7 +170,7 @@ struct Decoded {
   std::exception_ptr error;  // another fault
 };
 
-/// Images from `first` on, one for each of `decoded`.
+/// Decodes images from `first` on, one for each of `decoded`.
 void decode_all(const ImageSource& source, std::int64_t first, std::span<Decoded> decoded, int threads) {
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
@@ -183,7 +184,7 @@ void decode_all(const ImageSource& source, std::int64_t first, std::span<Decoded
         note_orientation(source, image, one.image);
       } catch (const DataError&) {
         one.error = std::current_exception();
-      } catch (const UserError&) {  // told where it is needed, if it is
+      } catch (const UserError&) {  // reported if the image is needed
       } catch (...) {
         one.error = std::current_exception();
       }
@@ -192,7 +193,7 @@ void decode_all(const ImageSource& source, std::int64_t first, std::span<Decoded
   std::vector<std::jthread> helpers;
   try {
     for (int i = 1; i < threads; ++i) helpers.emplace_back(work);
-  } catch (const std::system_error&) {  // no more threads are to be had: these do
+  } catch (const std::system_error&) {  // no more threads: the existing ones do it
   }
   work();
   for (std::jthread& helper : helpers) helper.join();

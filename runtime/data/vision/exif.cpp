@@ -1,6 +1,7 @@
-// EXIF is a TIFF header in a JPEG's segment APP1 or a PNG's chunk eXIf (CIPA DC-008); the orientation is a field of its
-// first directory. Pixel (y, x) of the turned image is a pixel of the stored one: its row and column are exchanged
-// (orientations 5 to 8), then counted from the other end (rows: 3, 4, 6, 7; columns: 2, 3, 7, 8).
+// EXIF is a TIFF header in a JPEG's segment APP1 or a PNG's chunk eXIf (CIPA DC-008). The orientation
+// is a field of its first directory. Pixel (y, x) of the turned image comes from a pixel of the stored
+// one. Its row and column are exchanged (orientations 5 to 8), then counted from the other end (rows:
+// 3, 4, 6, 7; columns: 2, 3, 7, 8).
 #include "runtime/data/vision/exif.h"
 
 #include <algorithm>
@@ -11,7 +12,7 @@ namespace {
 
 constexpr int kUpright = 1, kOrientations = 8;
 
-/// Numbers in bytes; 0 beyond their end.
+/// Reads numbers from bytes; 0 beyond their end.
 class Numbers {
  public:
   Numbers(std::span<const std::byte> bytes, bool is_big_endian)
@@ -62,7 +63,7 @@ int orientation_in_jpeg(std::span<const std::byte> file) {
   const Numbers numbers(file, true);
   for (std::size_t at = 2; at + 4 <= file.size() && numbers.at(at, 1) == 0xFF;) {
     const std::uint64_t marker = numbers.at(at + 1, 1);
-    if (marker == 0xFF) {  // fills
+    if (marker == 0xFF) {  // padding
       ++at;
       continue;
     }
@@ -88,7 +89,7 @@ int orientation_in_png(std::span<const std::byte> file) {
   return kUpright;
 }
 
-/// How a turned image's pixels are found in the stored one.
+/// Maps the pixels of a turned image to those of the stored one.
 struct Turn {
   bool exchanges, rows_from_end, columns_from_end;
 
@@ -100,7 +101,7 @@ struct Turn {
   ImageSize size(const ImageSize& stored) const {
     return exchanges ? ImageSize{stored.width, stored.height} : stored;
   }
-  /// Of the stored image, what a box of the turned one is made of.
+  /// Returns the box of the stored image that a box of the turned one comes from.
   Box stored_box(Box box, const ImageSize& stored) const {
     if (exchanges) {
       std::swap(box.top, box.left);

@@ -20,7 +20,7 @@ Word read_word(ByteSource& source, std::string_view what, const std::string& fil
   return word;
 }
 
-/// Extents of 0 are refused: an empty set is no use to anyone.
+/// Refuses extents of 0: an empty set is of no use.
 std::vector<std::int64_t> read_shape(ByteSource& source, const std::string& file_name) {
   const Word magic = read_word(source, "the magic number", file_name);
   constexpr std::uint8_t kUnsignedByte = 0x08;
@@ -42,7 +42,7 @@ std::vector<std::int64_t> read_shape(ByteSource& source, const std::string& file
   return shape;
 }
 
-/// The element count, once it is sure that the source may hold it.
+/// Returns the element count, after a check that the source can hold it.
 std::size_t checked_count(const std::vector<std::int64_t>& shape, const ByteSource& source,
                           const std::string& file_name) {
   std::uint64_t count = 1;

@@ -1,6 +1,6 @@
 #include "runtime/data/vision/image_file.h"
 
-// jpeglib.h needs it before it.
+// jpeglib.h needs <cstdio> before it.
 #include <cstdio>
 // clang-format off
 #include <jpeglib.h>
@@ -43,7 +43,7 @@ void split_colours(const std::uint8_t* __restrict row, std::uint8_t* __restrict 
   }
 }
 
-/// Rows of pixels, `from` samples each, to planes.
+/// Writes rows of pixels with `from` samples each to planes.
 class Planes {
  public:
   Planes(std::int64_t channels, ImageSize size, std::vector<std::uint8_t>& pixels)
@@ -52,7 +52,7 @@ class Planes {
     pixels_ = pixels.data();
   }
 
-  /// Columns [left, left + width) of row y.
+  /// Writes columns [left, left + width) of row y.
   void put(std::int64_t y, std::int64_t left, std::int64_t width, const std::uint8_t* row, int from) const {
     std::uint8_t* out = pixels_ + y * width_ + left;
     if (channels_ == 1) {
@@ -71,9 +71,10 @@ class Planes {
   std::uint8_t* pixels_ = nullptr;
 };
 
-// --- JPEG --------------------------------------------------------------------------------------------------------------
+// --- JPEG ------------------------------------------------------------------------------------------------
 
-/// libjpeg reports by longjmp, over frames of C alone: nothing with a destructor lives between it and setjmp.
+/// libjpeg reports errors by longjmp over C frames, so nothing with a destructor
+/// lives between it and setjmp.
 struct JpegErrors {
   jpeg_error_mgr base;
   std::jmp_buf back;
@@ -84,7 +85,8 @@ struct JpegErrors {
     info->err->format_message(info, of(info).text);
     std::longjmp(of(info).back, 1);
   }
-  /// Ten bytes of a scan that says nothing cost a pass over the whole image. Encoders write about ten scans.
+  /// Limits the number of scans. Ten bytes of an empty scan cost a pass over the image;
+  /// encoders write about ten scans.
   static void watch(j_common_ptr info) {
     constexpr std::int64_t kLeast = 16, kMost = 64, kMostPixelsOfAll = std::int64_t{1} << 32;
     const auto& image = *reinterpret_cast<j_decompress_ptr>(info);
@@ -95,7 +97,7 @@ struct JpegErrors {
                   "it has more than %d scans, each a pass over all its pixels", static_cast<int>(most));
     std::longjmp(of(info).back, 1);
   }
-  /// Data that ends too early is an error; other faults that libjpeg reads on behind are not.
+  /// Data that ends too early is an error. Other faults, after which libjpeg reads on, are not.
   static void note(j_common_ptr info, int level) {
     if (level < 0 && info->err->msg_code == JWRN_JPEG_EOF) fail(info);
   }
@@ -124,14 +126,14 @@ class JpegReader {
     return {static_cast<std::int64_t>(info_.image_height), static_cast<std::int64_t>(info_.image_width)};
   }
 
-  /// Whether a file of so many bytes can hold what its header claims: an arithmetic code takes less than a bit
-  /// for each empty block of 8 x 8.
+  /// Returns true if a file of so many bytes can hold what its header claims: arithmetic coding takes less
+  /// than a bit for each empty block of 8 x 8.
   bool is_plausible(std::size_t file_bytes) const {
     return static_cast<double>(size().height * size().width) <= 4096.0 * static_cast<double>(file_bytes);
   }
 
-  /// Entropy-decodes down to the box's last row, and transforms no more than the box and its neighbours, of
-  /// which the box's own pixels are made.
+  /// Entropy-decodes down to the box's last row. Transforms only the box and the neighbours
+  /// that its pixels depend on.
   void read(const Planes& planes, const Box& box) {
     const bool grey = info_.jpeg_color_space == JCS_GRAYSCALE;
     const bool four = info_.jpeg_color_space == JCS_CMYK || info_.jpeg_color_space == JCS_YCCK;
@@ -141,7 +143,8 @@ class JpegReader {
     const bool done = guarded([&] {
       info_.do_block_smoothing = FALSE;  // it looks further than the neighbours that a part keeps
       jpeg_start_decompress(&info_);
-      // Colours at a cut's edge are made of half their neighbours: one block of them is kept on each side.
+      // Half of the colours at a cut's edge comes from their neighbours, so one block of
+      // these is kept on each side.
       const auto block = static_cast<std::int64_t>(DCTSIZE * info_.max_h_samp_factor);
       const auto first = std::max<std::int64_t>(box.left - block, 0);
       auto left = static_cast<JDIMENSION>(first);
@@ -160,7 +163,7 @@ class JpegReader {
   }
 
  private:
-  /// False where libjpeg gave up. `work` has no object with a destructor.
+  /// Returns false if libjpeg gave up. `work` must have no object with a destructor.
   template <class Work>
   bool guarded(Work work) {
     if (setjmp(errors_.back) != 0) return false;
@@ -173,7 +176,8 @@ class JpegReader {
     refuse(name_, what);
   }
 
-  /// In place. Files hold ink as 255 - ink, as Adobe's do; one without Adobe's mark is read so too, as Pillow does.
+  /// Converts in place. Files hold ink as 255 - ink, as Adobe's do. One without Adobe's mark is read
+  /// the same way, as in Pillow.
   void to_colours(std::uint8_t* row) const {
     for (std::int64_t x = 0; x < info_.output_width; ++x) {
       std::uint8_t ink[4];
@@ -193,9 +197,9 @@ class JpegReader {
   std::vector<std::uint8_t> row_;
 };
 
-// --- PNG ---------------------------------------------------------------------------------------------------------------
+// --- PNG -------------------------------------------------------------------------------------------------
 
-/// As JpegErrors: nothing with a destructor lives between setjmp and libpng.
+/// As in JpegErrors, nothing with a destructor lives between setjmp and libpng.
 struct PngErrors {
   std::jmp_buf back;
   char text[200] = {};
@@ -220,7 +224,7 @@ class PngReader {
     const bool made = guarded([&] {
       png_set_read_fn(png_, this, take);
       png_set_chunk_cache_max(png_, 1);  // texts are not kept: each may be packed a thousandfold
-      png_set_user_limits(png_, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // check_size() says more in its message
+      png_set_user_limits(png_, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // check_size() has the better message
       png_read_info(png_, info_);
     });
     if (!made) fail();
@@ -234,7 +238,7 @@ class PngReader {
             static_cast<std::int64_t>(png_get_image_width(png_, info_))};
   }
 
-  /// Deflate makes 1032 bytes of one at best.
+  /// Deflate makes at most 1032 bytes of one.
   bool is_plausible(std::size_t file_bytes) const {
     return static_cast<double>(png_get_rowbytes(png_, info_)) * static_cast<double>(size().height) <=
            1032.0 * static_cast<double>(file_bytes);

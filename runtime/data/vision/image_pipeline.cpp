@@ -24,7 +24,7 @@ std::span<float> floats(std::span<std::byte> bytes) {
   return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 
-/// Something of the box is left.
+/// Returns true if something of the box is left.
 bool has_area(const float* box) {
   return box[2] > box[0] && box[3] > box[1];
 }
@@ -138,7 +138,7 @@ void ImagePipeline::read(const Visit& visit, SampleRow row) const {
 
 void ImagePipeline::read_further(const Visit& visit, const StoredImage& stored, SampleRow row) const {
   thread_local Sample sample;
-  sample.clear();  // of another image, or source
+  sample.clear();  // it held another image, or another source's
   source_.read_further(visit.sample, sample);
   const std::int64_t number = visit.repeat * source_.count() + visit.sample;
   std::string_view moved;

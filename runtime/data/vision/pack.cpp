@@ -35,7 +35,7 @@ ImageFileList list_split(const PackOptions& options, Split split) {
   return list_image_folder({.root = folder}, split);
 }
 
-/// Of the name; of one without, the format's.
+/// Returns the suffix of the name; if it has none, the suffix of the format.
 std::string suffix_of_image(const std::string& path, std::span<const std::byte> bytes) {
   if (is_image_name(path)) return suffix_of(path);
   return bytes.front() == std::byte{0xFF} ? "jpg" : "png";
@@ -47,7 +47,7 @@ class Packer {
       : options_(options), written_(written) {}
 
   std::vector<PackedShard> run() {
-    // What is wrong with the input is said before anything is written.
+    // Errors in the input are reported before anything is written.
     const ImageFileList train = list_split(options_, Split::train);
     const fs::path val_folder = fs::path(options_.folder) / "val";
     const bool has_val = is_image_folder(val_folder);
@@ -86,8 +86,8 @@ class Packer {
       write_log(LogLevel::warning, fmt::format("{}: {}", visible(list.folder), line));
   }
 
-  /// The file's bytes, as they are. UserError unless it is an image, which lies in the folder: where a link leads out of it,
-  /// somebody else may have laid it.
+  /// Returns the file's bytes, unchanged. Throws UserError unless it is an image in the folder. Somebody
+  /// else may have made a link that leads out of it.
   std::vector<std::byte> image_bytes(const std::string& path) {
     if (!is_below(options_.folder, path))
       user_error("{}: it leads out of {}: copy the file there, or remove the link", visible(path),
@@ -112,7 +112,7 @@ class Packer {
     return lines;
   }
 
-  /// Of the output, without a slash at its end.
+  /// Returns the output's path, without a slash at its end.
   fs::path path() const {
     const fs::path whole = fs::absolute(options_.output).lexically_normal();
     return whole.has_filename() ? whole : whole.parent_path();
@@ -128,7 +128,7 @@ class Packer {
                  visible(options_.output));
   }
 
-  /// Whoever is interrupted leaves no folder that passes for a whole one, and of two at work one fails.
+  /// An interrupted run leaves no folder that looks complete. If two run at once, one fails.
   void make_partial() {
     make_folder(path().parent_path().string());
     partial_ = (path().parent_path() / fmt::format(".{}.XXXXXX", path().filename().string())).string();

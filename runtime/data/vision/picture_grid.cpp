@@ -18,7 +18,7 @@ SheetLayout grid_layout(const ir::Shape& images, std::int64_t rows, std::int64_t
   return layout;
 }
 
-/// Image `index` of f32 [N, channels, height, width].
+/// Puts image `index` of f32 [N, channels, height, width] on the sheet.
 void put_image(ContactSheet& sheet, std::int64_t row, std::int64_t column, const HostTensor& images,
                std::int64_t index, const ir::Attributes& transforms) {
   const ir::Shape& shape = images.type().shape;

@@ -11,8 +11,8 @@
 namespace rewire::runtime {
 namespace {
 
-/// libpng reports by longjmp: nothing with a destructor lives between setjmp and the call that fails. What is
-/// written goes to memory that is made beforehand, so that no allocation throws through libpng.
+/// libpng reports errors by longjmp, so nothing with a destructor lives between setjmp and the call that
+/// fails. Output goes to memory that is allocated beforehand, so that no allocation throws through libpng.
 struct PngSink {
   std::jmp_buf back;
   char text[200] = {};
@@ -34,7 +34,7 @@ struct PngSink {
   static void flush(png_structp) {}
 };
 
-/// [height, width, channels], as libpng takes rows.
+/// Returns the pixels as [height, width, channels], as libpng takes rows.
 std::vector<std::uint8_t> interleaved_rows(const DrawnImage& image) {
   std::vector<std::uint8_t> rows(image.pixels.size());
   const auto channels = static_cast<std::size_t>(image.channels);
@@ -45,7 +45,7 @@ std::vector<std::uint8_t> interleaved_rows(const DrawnImage& image) {
   return rows;
 }
 
-/// False where libpng gave up, which `sink` then says.
+/// Returns false if libpng gave up; `sink` then has the reason.
 bool write_rows(png_structp png, png_infop info, PngSink& sink, const DrawnImage& image,
                 const std::uint8_t* rows) {
   if (setjmp(sink.back) != 0) return false;
@@ -69,7 +69,8 @@ std::vector<std::byte> encode_png(const DrawnImage& image) {
                         std::ssize(image.pixels) == image.channels * image.height * image.width;
   if (!is_whole) internal_error("a PNG of {} x {} x {}", image.channels, image.height, image.width);
   const std::vector<std::uint8_t> rows = interleaved_rows(image);
-  // Deflate adds less than a thousandth where it cannot compress; a filter's byte a row, headers, 12 bytes a chunk.
+  // Deflate adds less than a thousandth to incompressible data. Room is also for a filter byte per row,
+  // headers, and 12 bytes per chunk.
   std::vector<std::byte> file(rows.size() + rows.size() / 64 + static_cast<std::size_t>(image.height) + 4096);
   PngSink sink{};
   sink.room = file;

@@ -16,7 +16,7 @@ ir::Attributes crops(double least_share, double greatest_share = 1) {
           {"std", kImageNetStd}};
 }
 
-/// Touvron et al., ICML 2021, table 9, but for repeated augmentation, which is data.aug_repeats.
+/// Touvron et al., ICML 2021, table 9, except repeated augmentation, which is data.aug_repeats.
 ir::Attributes deit() {
   return overlay(crops(0.08), {{"crop_pct", 0.875},
                                {"rand_augment", "timm"},
@@ -38,7 +38,7 @@ ir::Attributes cifar_crop() {
           {"std", ir::Doubles{0.2470, 0.2435, 0.2616}}};
 }
 
-/// Caron et al., ICCV 2021, with BYOL's colours: what the image itself gets, and its views.
+/// Caron et al., ICCV 2021, with BYOL's colours: the transforms of the image itself, and of its views.
 ir::Attributes dino() {
   return overlay(crops(0.4), {{"color_jitter", ir::Doubles{0.4, 0.4, 0.2, 0.1}},
                               {"color_jitter_prob", 0.8},

@@ -22,13 +22,14 @@ std::int64_t enlargement(std::int64_t height, std::int64_t width) {
   return std::max<std::int64_t>((kLeastCell + longer - 1) / longer, 1);
 }
 
-/// Tensors beside the image that hold images too.
+/// Returns true for tensors beside the image that hold images too.
 bool holds_views(const HostTensor& tensor, std::int64_t batch) {
   const ir::TensorType& type = tensor.type();
   return type.dtype == ir::DType::f32 && type.rank() == 5 && type.shape[1] == batch;
 }
 
-/// Up to the last sample of weight 1: padding follows it. One of weight 0 before it could not be read.
+/// Counts up to the last sample of weight 1; padding follows it. A sample of weight 0
+/// before that could not be read.
 std::int64_t sample_count(const Batch& batch) {
   const std::span<const float> weights = batch.tensors.at("weight").as<float>();
   return std::find(weights.rbegin(), weights.rend(), 1.0F).base() - weights.begin();
@@ -54,13 +55,13 @@ std::vector<ClassShare> shares_of(const Batch& batch, std::int64_t sample) {
   return told;
 }
 
-/// Rows of images, below each of which come rows of their views.
+/// Rows of images; rows of their views follow below each.
 class PreviewSheet {
  public:
   PreviewSheet(const SheetLayout& layout, const ir::Attributes& transforms, std::int64_t rows_each)
       : sheet_(layout), transforms_(transforms), columns_(layout.columns), rows_each_(rows_each) {}
 
-  /// Image `sample` of f32 [batch, channels, height, width] `images`.
+  /// Puts image `sample` of `images`, f32 [batch, channels, height, width], on the sheet.
   void put(std::int64_t sample, std::int64_t below, std::span<const float> images, const ir::Shape& image) {
     const auto size = static_cast<std::size_t>(ir::element_count(image));
     const auto pixels =
@@ -76,7 +77,7 @@ class PreviewSheet {
   std::int64_t columns_, rows_each_;
 };
 
-/// Down to size x size, in its proportions; a smaller one stays as it is.
+/// Scales an image down into size x size, in its proportions. A smaller one stays as it is.
 DrawnImage scaled_into(const DrawnImage& image, std::int64_t size) {
   const std::int64_t longer = std::max(image.height, image.width);
   if (longer <= size) return image;

@@ -25,7 +25,7 @@ double weight(Filter filter, double x) {
   return x < 2 ? (((x - 5) * x + 8) * x - 4) * kA : 0;
 }
 
-/// The sources of one pixel along an axis: `weights.size() / pixels` taps a pixel, those beyond `counts` zero.
+/// The sources of each pixel along an axis: `most` taps per pixel, whose weights beyond `counts` are zero.
 struct Taps {
   std::int64_t most = 0;
   std::vector<std::int64_t> first;    // [pixels]
@@ -33,7 +33,7 @@ struct Taps {
   std::vector<std::int32_t> weights;  // [pixels, most], of 22 fraction bits
 };
 
-/// Of pixels [begin, begin + count) of an axis that is scaled from `from` to `to`.
+/// Returns the taps of pixels [begin, begin + count) of an axis that is scaled from `from` to `to`.
 Taps taps_of(std::int64_t from, std::int64_t to, std::int64_t begin, std::int64_t count, Filter filter) {
   const double scale = static_cast<double>(from) / static_cast<double>(to), stretch = std::max(scale, 1.0);
   const double support = support_of(filter) * stretch, inverse_stretch = 1 / stretch;
@@ -63,7 +63,7 @@ Taps taps_of(std::int64_t from, std::int64_t to, std::int64_t begin, std::int64_
   return taps;
 }
 
-/// The sources of pixels [begin, begin + count), and perhaps one more at each end.
+/// Returns the range of the sources of pixels [begin, begin + count), perhaps with one more at each end.
 std::pair<std::int64_t, std::int64_t> span_of(std::int64_t from, std::int64_t to, std::int64_t begin,
                                               std::int64_t count, Filter filter) {
   const double scale = static_cast<double>(from) / static_cast<double>(to);
@@ -75,8 +75,8 @@ std::pair<std::int64_t, std::int64_t> span_of(std::int64_t from, std::int64_t to
 
 constexpr std::int64_t kBlock = 64;
 
-/// out[x] = the weighted sum of `count` rows at x, for x in [0, width): of integers, so that every version
-/// gives the same.
+/// out[x] = the weighted sum of `count` rows at x, for x in [0, width). It is a sum of integers, so that
+/// every version gives the same.
 REWIRE_VECTOR_CLONES
 void blend_rows(const std::uint8_t* __restrict rows, std::int64_t stride,
                 const std::int32_t* __restrict weights, std::int64_t count, std::int64_t width,
@@ -103,7 +103,7 @@ void blend_rows(const std::uint8_t* __restrict rows, std::int64_t stride,
   }
 }
 
-/// A plane scaled along its columns: [taps.first.size(), width].
+/// Scales a plane along its columns to [taps.first.size(), width].
 void scale_rows(const std::uint8_t* plane, std::int64_t stride, std::int64_t width, const Taps& taps,
                 std::uint8_t* out) {
   for (std::size_t y = 0; y < taps.first.size(); ++y)
@@ -112,10 +112,10 @@ void scale_rows(const std::uint8_t* plane, std::int64_t stride, std::int64_t wid
                out + static_cast<std::int64_t>(y) * width);
 }
 
-constexpr std::int64_t kSide = 8;  // of a block that is turned in eight registers
+constexpr std::int64_t kSide = 8;  // of a block that is transposed in eight registers
 
-/// Exchanges bits of pairs of words that stand `apart` from each other: those of `mask` in one, which stand `shift` higher
-/// in the other.
+/// Exchanges bits between words that are `apart` from each other: those of `mask` in one word, which are
+/// `shift` higher in the other.
 template <int apart, int shift, std::uint64_t mask>
 void exchange_bits(std::uint64_t (&words)[kSide]) {
   for (int i = 0; i < kSide; ++i) {
@@ -136,7 +136,7 @@ void transpose_block(const std::uint8_t* in, std::int64_t in_stride, std::uint8_
   for (std::int64_t i = 0; i < kSide; ++i) std::memcpy(out + i * out_stride, &words[i], sizeof words[i]);
 }
 
-/// out [columns, rows]. The blocks of a band follow each other in the output.
+/// Writes out [columns, rows]. The blocks of a band follow each other in the output.
 void transpose(const std::uint8_t* in, std::int64_t stride, std::int64_t rows, std::int64_t columns,
                std::uint8_t* out) {
   const std::int64_t whole_rows = rows / kSide * kSide, whole_columns = columns / kSide * kSide;
@@ -164,12 +164,13 @@ void resample(std::span<const std::uint8_t> image, std::int64_t rows, std::int64
   const auto& [source, height, width, window] = frame;
   Taps across = taps_of(source.width, width, window.left, window.width, filter);
   Taps down = taps_of(source.height, height, window.top, window.height, filter);
-  // The rows that a pixel of the window looks at.
+  // The rows and columns that the window's pixels depend on.
   const std::int64_t top = down.first.front(), bottom = down.first.back() + down.counts.back();
   const std::int64_t left = across.first.front(), right = across.first.back() + across.counts.back();
   const std::int64_t used = bottom - top, reach = right - left;
   const std::int64_t plane_size = window.height * window.width;
-  // A row is blended as a column is, on its side: vectors run along the pixels that have the same weights.
+  // Rows are blended as columns are, after a transposition: vectors run along pixels
+  // that have the same weights.
   std::vector<std::uint8_t> sideways(static_cast<std::size_t>(reach * used)),
       scaled(static_cast<std::size_t>(window.width * used)),
       upright(static_cast<std::size_t>(used * window.width));

@@ -37,7 +37,7 @@ class Subset final : public ImagesOver {
   }
   std::string sample_name(std::int64_t index) const override { return ImagesOver::sample_name(at(index)); }
   std::int64_t origin(std::int64_t index) const override { return ImagesOver::origin(at(index)); }
-  /// The source's, without the images that are not here.
+  /// Returns the source's order without the images that are not here.
   std::vector<std::uint32_t> order(std::uint64_t seed, std::int64_t epoch) const override {
     constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
     std::vector<std::uint32_t> places(static_cast<std::size_t>(source().count()), kNone);
@@ -76,7 +76,7 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
-/// Of a path, what stands behind all but the last `slashes` slashes, which it has.
+/// Returns the last `slashes` + 1 parts of a path, which has at least as many.
 std::string last_parts(const std::string& path, std::ptrdiff_t slashes) {
   if (std::ranges::count(path, '/') == slashes) return path;
   std::size_t begin = path.size();
@@ -84,7 +84,7 @@ std::string last_parts(const std::string& path, std::ptrdiff_t slashes) {
   return path.substr(begin + 1);
 }
 
-/// Images by the last parts of their names: so many as whoever asks has.
+/// Finds images by the last parts of their names: as many parts as the wanted name has.
 class NameEnds {
  public:
   static constexpr std::int64_t kSeveral = -1, kMissing = -2;

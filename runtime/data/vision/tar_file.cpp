@@ -1,5 +1,6 @@
-// The ustar format of POSIX.1-1988: a block of 512 bytes of header, then the entry's bytes and zeros up to a whole block;
-// two blocks of zeros end the file, which is a whole number of records of 20 blocks.
+// The ustar format of POSIX.1-1988. An entry is a header block of 512 bytes, then the entry's
+// bytes and zeros up to a whole block. Two blocks of zeros end the file, which is a whole
+// number of records of 20 blocks.
 #include "runtime/data/vision/tar_file.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// libarchive reads the headers. It asks for bytes and tells what it skips: so no more than a small block is read behind a
-// header, and its own count of consumed bytes is where an entry's bytes begin.
+// libarchive reads the headers. It requests bytes and reports what it skips. So only a small block is read
+// after a header, and libarchive's count of consumed bytes is the offset of an entry's bytes.
 #include "runtime/data/vision/tar_index.h"
 
 #include <archive.h>
@@ -36,7 +36,7 @@ constexpr std::size_t kTarBlock = 512;
 constexpr std::size_t kReadBlock = 4 * kTarBlock;  // a label and the headers around it
 constexpr std::size_t kMostLabel = 64;             // bytes of a .cls
 
-/// The file as libarchive is given it.
+/// The file as libarchive reads it.
 class ShardFile {
  public:
   explicit ShardFile(const std::string& path) : path_(path) {
@@ -51,7 +51,7 @@ class ShardFile {
   std::uint64_t size() const { return static_cast<std::uint64_t>(status_.st_size); }
   std::uint64_t bytes_read() const { return bytes_read_; }
 
-  /// Fills `out` from there on and returns its size, or less at the end.
+  /// Fills `out` from `offset` on and returns its size, or less at the end.
   std::size_t read_at(std::uint64_t offset, std::span<std::byte> out) {
     std::size_t done = 0;
     while (done < out.size()) {
@@ -66,7 +66,7 @@ class ShardFile {
     return done;
   }
 
-  /// Up to a whole tar block: the zeros at the end need not be one.
+  /// Returns bytes up to a whole tar block: the zeros at the end of the file may be fewer.
   std::span<const std::byte> next_block() {
     const std::size_t count = read_at(position_, block_);
     position_ += count;
@@ -95,7 +95,7 @@ class ShardFile {
   std::array<std::byte, kReadBlock> block_{};
 };
 
-/// What a callback of libarchive has: exceptions do not pass through C.
+/// The data of libarchive's callbacks. Exceptions must not pass through C, so `error` keeps them.
 struct ShardCallbacks {
   ShardFile& file;
   std::exception_ptr error = nullptr;
@@ -124,7 +124,7 @@ struct FreeArchive {
 
 enum class EntryKind : std::uint8_t { image, label, dotted_image, other_image, other };
 
-/// `ending`: what follows the key.
+/// `ending`: the part of the name after the key.
 EntryKind kind_of_ending(std::string_view ending) {
   const bool has_dot = ending.find('.', 1) != std::string_view::npos;
   if (is_image_name(ending)) return has_dot ? EntryKind::dotted_image : EntryKind::image;
@@ -208,13 +208,13 @@ class ShardIndexer {
     const int code = archive_read_next_header(reader_.get(), &entry);
     if (callbacks_.error) fail_reading();
     if (code == ARCHIVE_EOF) return false;
-    // A warning is of a name's characters, or of an attribute that is of no use here.
+    // A warning concerns a name's characters, or an attribute that is not used here.
     if (code != ARCHIVE_OK && code != ARCHIVE_WARN) fail_reading();
     return true;
   }
 
-  /// A file that was cut between two entries, or behind a header that belongs to the next one, has no block of zeros behind
-  /// its last entry.
+  /// Throws UserError unless a block of zeros follows the last entry. It is missing if the file was
+  /// truncated between two entries, or after a header that belongs to the next one.
   void check_end() {
     const auto end = static_cast<std::uint64_t>(archive_read_header_position(reader_.get()));
     std::array<std::byte, kTarBlock> block{};
@@ -251,8 +251,8 @@ class ShardIndexer {
     }
   }
 
-  /// Those of one key follow each other, or webdataset would take them for two samples. Whole ones may come again, as
-  /// where two tar files are one.
+  /// Entries of one key must follow each other, or webdataset would take them for two samples. A whole
+  /// sample may come again, as when two tar files are concatenated.
   void begin_sample(std::string key) {
     if (in_sample_ && key == key_) return;
     finish_sample();
@@ -280,7 +280,7 @@ class ShardIndexer {
     other_image_.clear();
   }
 
-  /// What a sample without an image has that looks like one.
+  /// Counts what looks like an image in a sample without one.
   void note_unread() {
     if (!other_image_.empty()) ++index_.unread[other_image_];
     if (dotted_ == 0) return;
@@ -304,7 +304,7 @@ class ShardIndexer {
       fail("truncated: its {} of {} bytes begins at byte {}, but the file has {}; download the shard again",
            ending, size, offset, index_.file_size);
     }
-    if (bytes > kMostImageBytes)  // as the header claims, which may lie
+    if (bytes > kMostImageBytes)  // claimed by the header, which may be wrong
       fail("its {} has {} bytes: more than the {} that an image may have", ending, size, kMostImageBytes);
     return {begin, bytes};
   }
@@ -362,8 +362,8 @@ std::vector<ShardIndex> index_shards(const std::vector<std::string>& paths) {
   std::vector<std::exception_ptr> errors(paths.size());
   std::atomic<std::size_t> claimed = 0;
   std::atomic<bool> failed = false;
-  // Shards are claimed in order, so that all before the first which is refused are read whatever the threads do. What
-  // readers of libarchive share is a counter of inode numbers, which nobody asks for.
+  // Shards are claimed in order, so that all before the first refused one are read, whatever the threads do.
+  // libarchive's readers share only a counter of inode numbers, which is not used.
   const auto work = [&] {
     while (!failed) {
       const std::size_t at = claimed++;
@@ -382,7 +382,7 @@ std::vector<ShardIndex> index_shards(const std::vector<std::string>& paths) {
     std::vector<std::jthread> others;
     try {
       while (others.size() + 1 < threads) others.emplace_back(work);
-    } catch (const std::system_error&) {  // no more threads: those that there are do it
+    } catch (const std::system_error&) {  // no more threads: the existing ones do it
     }
     work();
   }

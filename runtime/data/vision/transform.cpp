@@ -1,5 +1,5 @@
-// The chain of transforms: the first reads the stored bytes, the last writes into the batch, those between
-// take turns with two buffers.
+// The chain of transforms. The first reads the stored bytes, the last writes into the batch, and those
+// between alternate between two buffers.
 #include "runtime/data/vision/transform.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ TransformChain::TransformChain(const ir::Attributes& values, TransformContext co
                                std::string_view view)
     : training_(context.training), seed_(seed) {
   ir::DType elements = ir::DType::u8;
-  // Where sizes differ and no transform takes any, images must have the network's.
+  // If sizes differ and no transform takes any size, images must have the network's size.
   if (context.image[1] == 0)
     std::copy(context.network.begin() + 1, context.network.end(), context.image.begin() + 1);
   for (const TransformRow* row : transforms()) {
@@ -26,7 +26,7 @@ TransformChain::TransformChain(const ir::Attributes& values, TransformContext co
     if (!view.empty()) numbers += fmt::format("/{}", view);
     const std::uint64_t stream = ir::stream_hash(numbers);
     if (row->make_batch != nullptr) {
-      if (!view.empty()) continue;  // of the image alone
+      if (!view.empty()) continue;  // only the image is mixed
       if (auto mix = row->make_batch(settled, context.network))
         batch_links_.push_back({std::move(mix), stream});
       continue;
@@ -64,7 +64,8 @@ void TransformChain::apply(const StoredImage& image, std::span<float> out, std::
                     "transforms.crop_pct=1 unless evaluation should crop the centre",
                     image.height, image.width, height_, width_));
   }
-  // What the links before the last make, in turns: as large as the largest of them, whole floats.
+  // The links before the last alternate between two buffers, each as large as their
+  // largest result, in whole floats.
   std::size_t size = 0;
   for (std::size_t i = 0; i + 1 < links_.size(); ++i) size = std::max(size, links_[i].bytes);
   size = (size + sizeof(float) - 1) / sizeof(float) * sizeof(float);

@@ -1,4 +1,4 @@
-// The residents: a transform is its file and a row here, in the order in which they are applied.
+// The built-in transforms. Each has its own file and a row here, in the order in which they are applied.
 #include <algorithm>
 
 #include "runtime/data/vision/transform.h"

@@ -14,7 +14,7 @@ namespace {
 
 std::atomic<std::int64_t> held_bytes = 0, peak_bytes = 0;  // of DeviceMemory
 
-// Of the driver's enumerations.
+// Values of the driver's enumerations.
 constexpr int kMultiprocessors = 16, kCapabilityMajor = 75, kCapabilityMinor = 76, kSharedOptIn = 97;
 constexpr int kRegisters = 4, kDynamicSharedBytes = 8;
 constexpr unsigned kNonBlocking = 1, kWithoutTiming = 2;

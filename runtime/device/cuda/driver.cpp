@@ -27,7 +27,7 @@ std::string failure_text(std::string_view symbol, int status, std::string_view p
       status == kOutOfMemory ? "; use a smaller train.batch, or end other programs on the device" : "");
 }
 
-/// Of the driver and its initialisation, once a process.
+/// Returns the problem of the driver or its initialisation; called once per process.
 std::string find_problem() {
   const Driver& driver = codegen::cuda::Loaded<Driver>::any();
   if (!driver.file.problem().empty()) return driver.file.problem();
@@ -46,7 +46,7 @@ void driver_failure(std::string_view symbol, int status, std::string_view purpos
 }
 
 void log_driver_failure(std::string_view symbol, int status, std::string_view purpose) {
-  // After a crash of the device every release answers with it.
+  // After a crash of the device, every release returns the same status: log it once.
   static std::atomic<int> last = 0;
   if (last.exchange(status) == status) return;
   write_log(LogLevel::warning, failure_text(symbol, status, purpose));

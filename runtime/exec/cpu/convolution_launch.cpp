@@ -1,7 +1,7 @@
-// Convolutions of dense f32 maps by oneDNN. A batch is cut into parts by the shape alone. The weights are packed first, once
-// for all parts; each part's gradient of the weights is kept by itself, and they are added in their order, so that nothing
-// depends on who computes which. Gradients of weights whose maps are small, or whose kernel is a pixel, are products of slices of the
-// channels.
+// Convolutions of dense f32 maps by oneDNN. A batch is cut into parts; the cut depends on the shape alone.
+// The weights are packed first, once for all parts. Each part keeps its own gradient of the weights; these
+// are added in the order of the parts. So no result depends on which thread computes a part. If the maps are
+// small or the kernel is one pixel, weight gradients are products of slices of the channels.
 #include <algorithm>
 #include <bit>
 #include <vector>
@@ -24,14 +24,15 @@ using codegen::ConvProduct;
 using ir::ConvShape;
 
 constexpr std::int64_t kMostConvParts = 16;
-constexpr double kConvPartMultiplyAdds = 5e6;   // smaller parts lose more by their start than they balance
-constexpr std::int64_t kAddedElements = 65536;  // of a task that adds them up
-// A part of fewer positions is computed in little more time than its gradient of the weights is added in.
+constexpr double kConvPartMultiplyAdds = 5e6;   // smaller parts cost more to start than they gain in balance
+constexpr std::int64_t kAddedElements = 65536;  // elements of a task that adds up the parts
+// A part with fewer positions takes little longer to compute than its weight gradient takes to be added.
 constexpr std::int64_t kPartPositions = 512;
-constexpr std::int64_t kLeastWeightParts = 4;  // for threads, however few the positions
-// A direct convolution walks through the gradient of the weights for each image. From 8 x 8 positions an image on that costs
-// less than gathering windows does: of 3 x 3 convolutions, 64 images, 2 threads of a CPU with AVX-512, a product takes .85 of
-// the time at 4 x 4 x 512, 1.08 at 8 x 8 x 256, 1.4 at 16 x 16 x 128; with AVX2 .72, .93 and 1.2.
+constexpr std::int64_t kLeastWeightParts = 4;  // so that threads have work even if positions are few
+// A direct convolution passes through the weight gradient once per image. From 8 x 8 positions per image
+// on, this costs less than gathering windows. Times of a product relative to it, for 3 x 3 convolutions,
+// 64 images, 2 threads: .85 at 4 x 4 x 512, 1.08 at 8 x 8 x 256, 1.4 at 16 x 16 x 128 on a CPU with
+// AVX-512; .72, .93 and 1.2 with AVX2.
 constexpr std::int64_t kMostProductPositions = 49;
 constexpr std::int64_t kSliceChannels = 16;
 
@@ -39,7 +40,7 @@ std::int64_t positions(const ConvShape& shape) {
   return shape.batch * shape.out.height * shape.out.width;
 }
 
-/// Samples of each part but the last.
+/// Returns the samples of each part except the last.
 std::int64_t part_size(const ConvShape& shape, ConvProduct product) {
   auto parts = static_cast<std::int64_t>(shape.multiply_adds() / kConvPartMultiplyAdds);
   if (product == ConvProduct::weight) {
@@ -48,13 +49,13 @@ std::int64_t part_size(const ConvShape& shape, ConvProduct product) {
                       std::max(kLeastWeightParts, positions(shape) / kPartPositions)});
   }
   parts = std::clamp<std::int64_t>(parts, 1, std::min(kMostConvParts, shape.batch));
-  // As many for each of 2, 4 or 8 threads.
+  // A power of two: 2, 4 or 8 threads get equally many parts.
   parts = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(parts)));
   return (shape.batch + parts - 1) / parts;
 }
 
-/// Of these and few channels, maps channels last, oneDNN 2.6 writes a gradient of weights beyond its scratch memory on a CPU
-/// with AVX-512.
+/// For these convolutions with few channels and channels-last maps, oneDNN 2.6 writes a weight gradient
+/// beyond its scratch memory, on a CPU with AVX-512.
 bool is_of_strided_pixels(const ConvShape& shape) {
   return shape.kernel == ConvShape::Plane{} && shape.stride != ConvShape::Plane{};
 }
@@ -80,17 +81,17 @@ class ConvolutionLaunch : public OverMaps {
   const Convolution& convolution(std::int64_t part) const {
     return last_ && part + 1 == parts_ ? *last_ : *full_;
   }
-  /// Elements of a part's maps of this shape; the parts lie one behind the other.
+  /// Returns the elements of `maps` in one part. The parts lie one after the other.
   std::int64_t step(const codegen::View& maps) const {
     return ir::element_count(maps.shape) / shape_.batch * size_;
   }
 
   const std::int64_t size_, parts_;
-  std::unique_ptr<Convolution> full_, last_;  // last_: of the part that is smaller
+  std::unique_ptr<Convolution> full_, last_;  // last_: the last part, if it is smaller
   float* packed_ = nullptr;
 };
 
-/// The maps, or their gradient: weights are packed in pieces, then each part is computed.
+/// Computes the maps, or their gradient. Weights are packed in pieces, then each part is computed.
 class MapConvolution final : public ConvolutionLaunch {
  public:
   using ConvolutionLaunch::ConvolutionLaunch;
@@ -106,7 +107,7 @@ class MapConvolution final : public ConvolutionLaunch {
   }
 };
 
-/// The gradient of the weights: of each part, then the sum in the order of the parts, then unpacked.
+/// Computes the weight gradient of each part, then the sum in the order of the parts, then unpacks it.
 class WeightConvolution final : public ConvolutionLaunch {
  public:
   explicit WeightConvolution(const codegen::OpCall& call)
@@ -140,8 +141,9 @@ class WeightConvolution final : public ConvolutionLaunch {
   const std::int64_t packed_bytes_, elements_, sums_;
 };
 
-/// The gradient of the weights as products dw = g' X, where X [positions, inputs x kernel] has the windows that the kernel
-/// reads and g [positions, outputs] is the gradient of the maps, channels last. A task gathers X for a slice of the inputs.
+/// The gradient of the weights as products dw = g' X. X [positions, inputs x kernel] holds the windows
+/// that the kernel reads. g [positions, outputs] is the gradient of the maps, channels last. A task
+/// gathers X for a slice of the inputs.
 class WeightProduct final : public OverMaps {
  public:
   static bool takes(const codegen::OpCall& call) {
@@ -186,7 +188,7 @@ class WeightProduct final : public OverMaps {
     return codegen::Gemm(gemm);
   }
 
-  /// [positions, channels of the slice, kernel].
+  /// Gathers X of a slice: [positions, channels of the slice, kernel].
   void gather(std::int64_t slice, float* to) const {
     const ConvShape::Plane &in = shape_.in, &out = shape_.out, &stride = shape_.stride,
                            &padding = shape_.padding;

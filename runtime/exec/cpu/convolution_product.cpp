@@ -21,25 +21,25 @@ using codegen::ProductCode;
 using ir::ConvShape;
 
 constexpr std::int64_t kFloatBytes = sizeof(float);
-constexpr std::int64_t kDeepest = 384;   // of a block of k: its panel of b fits the first cache
+constexpr std::int64_t kDeepest = 384;   // steps of k in a block: its panel of b fits the L1 cache
 constexpr std::int64_t kLeastWidth = 4;  // of a map: a block of the result is pixels of one row
-constexpr std::int64_t kChunk = 16;      // of channels that are packed at a time
-// Of the maps that a task holds, in the second cache beside the weights.
+constexpr std::int64_t kChunk = 16;      // channels that are packed at a time
+// Limits of the maps that a task holds. They share the L2 cache with the weights.
 constexpr std::int64_t kBandElements = 49152;
 constexpr std::int64_t kMostBandImages = 16;
-constexpr std::int64_t kLeastTasks = 8;      // where columns can make them
-constexpr std::int64_t kLeastChannels = 16;  // fewer do not fill a block's columns, nor a row of the kernel k
-constexpr std::int64_t kDeepestPixels = 256;   // of a block of k of a gradient
-constexpr std::int64_t kGradientOutputs = 64;  // of a task, which packs the maps for them
-constexpr std::int64_t kEvenTasks = 8;         // a multiple of it: as many for each of 2, 4 or 8 threads
-constexpr std::int64_t kSumOutputs = 8;        // of a task that adds the parts up
+constexpr std::int64_t kLeastTasks = 8;      // tasks to aim for by cutting the batch and the columns
+constexpr std::int64_t kLeastChannels = 16;  // fewer fill neither a block's columns nor the k of a kernel row
+constexpr std::int64_t kDeepestPixels = 256;   // pixels in a block of k of a weight gradient
+constexpr std::int64_t kGradientOutputs = 64;  // outputs of a task, which packs the maps for them
+constexpr std::int64_t kEvenTasks = 8;         // tasks are a multiple of it, to suit 2, 4 or 8 threads
+constexpr std::int64_t kSumOutputs = 8;        // outputs of a task that adds up the parts
 
 std::int64_t area(const ConvShape::Plane& plane) {
   return plane.height * plane.width;
 }
 
-/// result [batch, out, columns] of maps [batch, in, channels] and weights in panels: for each block of k, which is part of a row
-/// of the kernel, the panels of all columns.
+/// Computes result [batch, out, columns] from maps [batch, in, channels] and packed weights. The weights lie
+/// in panels: for each block of k, which is part of a kernel row, the panels of all columns.
 class MapsByProducts final : public OverMaps {
  public:
   MapsByProducts(const OpCall& call, const ProductCode& code)
@@ -89,7 +89,7 @@ class MapsByProducts final : public OverMaps {
   }
 
  private:
-  /// Rows of the result, of a few images.
+  /// A range of rows of the result in a range of images.
   struct Band {
     std::int64_t image = 0, images = 0, row = 0, rows = 0;
     float* maps = nullptr;  // [images, padded rows, padded width, channels]
@@ -103,7 +103,8 @@ class MapsByProducts final : public OverMaps {
     return (rows - 1) * conv_.stride.height + conv_.kernel.height;
   }
 
-  /// As many rows of an image as a band holds, and if those are all, as many images.
+  /// A band holds as many rows of an image as fit into kBandElements. If all rows
+  /// fit, it holds several images.
   void cut_bands() {
     const std::int64_t a_row = padded_width_ * conv_.inputs;
     const std::int64_t fit = (kBandElements / a_row - conv_.kernel.height) / conv_.stride.height + 1;
@@ -118,12 +119,12 @@ class MapsByProducts final : public OverMaps {
     groups_ = Cut(conv_.batch, groups, 1);
   }
 
-  /// Where row `y` of the kernel, from element `depth` on, has its panel of `column`.
+  /// Returns the panel of `column` for row `y` of the kernel, from element `depth` on.
   float* panel(std::int64_t y, std::int64_t depth, std::int64_t deep, std::int64_t column) const {
     return packed_ + (y * row_elements() + depth) * padded_columns() + column * deep;
   }
 
-  /// Columns of the weights, a few channels of all taps at a time: they lie side by side.
+  /// Packs columns of the weights, a few channels of all taps at a time, since these lie side by side.
   void pack(std::int64_t first, std::int64_t count) const {
     const std::int64_t width = code_.block.columns, taps = area(conv_.kernel), channels = conv_.inputs;
     const std::int64_t apart = turned_ ? taps : channels * taps, step = turned_ ? conv_.outputs * taps : taps;
@@ -140,7 +141,7 @@ class MapsByProducts final : public OverMaps {
       }
     }
   }
-  /// Where row `y` of the kernel has element k of a panel.
+  /// Returns where element `k` of row `y` of the kernel lies in its panel.
   float* place(std::int64_t y, std::int64_t k, std::int64_t column) const {
     std::int64_t d = 0;
     while (k >= depth_.begin(d) + depth_.size_of(d)) ++d;
@@ -177,7 +178,7 @@ class MapsByProducts final : public OverMaps {
     }
   }
 
-  /// All pixels of the band by one panel, which stays in the first cache.
+  /// Multiplies all pixels of the band by one panel, which stays in the L1 cache.
   void multiply_panel(const Band& band, std::int64_t y, std::int64_t depth, std::int64_t deep,
                       std::int64_t column, bool add) const {
     const float* const weights = panel(y, depth, deep, column);
@@ -204,19 +205,20 @@ class MapsByProducts final : public OverMaps {
 
   const ProductCode& code_;
   const bool turned_;
-  ConvShape conv_;  // of first_ by the packed weights, whichever product this is
+  ConvShape conv_;  // convolves first_ with the packed weights, for conv2d and conv2d_input_grad alike
   std::int64_t padded_width_ = 1;
   std::int64_t chunk_ = 1;  // of channels, in one block of k
   Cut depth_;               // of a row of the kernel
   Cut groups_, rows_;       // of the images, of their rows
-  Cut columns_, packing_;   // of a band's tasks, of those that are packed
+  Cut columns_, packing_;   // of a band's tasks, of the tasks that pack
   std::vector<std::pair<std::int64_t, std::int64_t>>
       pixels_;  // of a row of the result: begin and size of blocks
   float* packed_ = nullptr;
 };
 
-/// The gradient of the weights as dw [outputs, taps x inputs] = g' X over the pixels of the result. A task has a part of the
-/// batch's rows and a few outputs, whose g it packs; X it packs panel by panel, moved by the tap.
+/// The gradient of the weights as dw [outputs, taps x inputs] = g' X, summed over the pixels of the
+/// result. A task has a part of the batch's rows and a few outputs, whose g it packs. It packs X panel
+/// by panel, shifted by the tap.
 class WeightsByProducts final : public OverMaps {
  public:
   WeightsByProducts(const OpCall& call, const ProductCode& code)
@@ -252,7 +254,7 @@ class WeightsByProducts final : public OverMaps {
   }
 
  private:
-  /// Rows of the result's maps, counted through all images, and outputs.
+  /// A range of rows of the result's maps, counted through all images, and a range of outputs.
   struct Block {
     std::int64_t row = 0, rows = 0, output = 0, outputs = 0;
     float *a = nullptr, *b = nullptr, *gradient = nullptr;
@@ -286,11 +288,12 @@ class WeightsByProducts final : public OverMaps {
     }
   }
 
-  /// A panel of a few inputs at the pixels that element (y, x) of the kernel meets, zeros where it meets none.
+  /// Packs a panel of a few inputs at the pixels that element (y, x) of the kernel
+  /// meets; zeros outside the maps.
   void pack_moved(const Block& block, std::int64_t y, std::int64_t x, std::int64_t input) const {
     const std::int64_t width = code_.block.columns, channels = shape_.inputs;
     const std::int64_t stride = shape_.stride.width, left = x - shape_.padding.width;
-    // Of a row of the result, those pixels that lie within the maps: left + p stride in [0, in width).
+    // The pixels of a result row whose input pixel lies within the maps: left + p stride in [0, in width).
     const std::int64_t begin = std::clamp<std::int64_t>((stride - 1 - left) / stride, 0, shape_.out.width);
     const std::int64_t end =
         std::clamp<std::int64_t>((shape_.in.width - left + stride - 1) / stride, begin, shape_.out.width);
@@ -315,7 +318,8 @@ class WeightsByProducts final : public OverMaps {
     }
   }
 
-  /// The parts' gradients of a few outputs, in the order of the parts, as the weights lie: [inputs, taps] of each.
+  /// Adds up the parts' gradients of a few outputs in the order of the parts. Writes them in the layout of
+  /// the weights: [inputs, taps] of each output.
   void add_up(std::int64_t piece) const {
     const std::int64_t taps = area(shape_.kernel), inputs = shape_.inputs;
     const std::int64_t begin = sums_.begin(piece), end = begin + sums_.size_of(piece);
@@ -332,9 +336,9 @@ class WeightsByProducts final : public OverMaps {
   }
 
   const ProductCode& code_;
-  const Cut outputs_, sums_;      // of those of a product, and of a sum
-  const std::int64_t most_rows_;  // of the result's maps, in a block
-  Cut parts_;                     // of them all
+  const Cut outputs_, sums_;      // of the outputs: per product task, per summing task
+  const std::int64_t most_rows_;  // rows of the result's maps in a block
+  Cut parts_;                     // of the rows of all images
   float* gradients_ = nullptr;    // [parts][outputs, taps x inputs]
 };
 

@@ -1,5 +1,5 @@
-// qr and eigh of dense f32 matrices by LAPACK, in double as the evaluator has them: a matrix a task, on one thread.
-// Where a matrix is not finite, or LAPACK finds no decomposition of it, its result is NaN.
+// qr and eigh of dense f32 matrices by LAPACK, in double precision as in the evaluator. A task computes one
+// matrix on one thread. The result is NaN if a matrix is not finite or LAPACK finds no decomposition of it.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -24,7 +24,7 @@ class CpuDecomposition final : public CpuLaunch {
     matrix_.rows = static_cast<std::size_t>(from_.shape[from_.shape.size() - 2]);
     matrix_.cols = static_cast<std::size_t>(from_.shape.back());
     size_ = matrix_.rows * matrix_.cols;
-    // Of qr the triangle, of eigh the eigenvalues.
+    // The elements of qr's triangle, or the number of eigh's eigenvalues.
     rest_ = is_qr_ ? matrix_.cols * matrix_.cols : matrix_.cols;
   }
   std::int64_t tasks() const override {

@@ -19,7 +19,7 @@ std::unique_ptr<JitEngine> open_jit(const ir::Module& module, const EngineOption
   return make_jit_engine(module, jit);
 }
 
-/// By the host's clock, on inputs of its own.
+/// Returns a trial timed by the host's clock on random inputs.
 Trial make_jit_trial(const ir::Module& module, const EngineOptions& options) {
   const std::shared_ptr<Engine> engine = open_jit(module, options);
   engine->prepare("trial");
@@ -38,7 +38,7 @@ EngineFacts cpu_facts() {
 
 void choose_on_cpu(const ir::Module& module, const std::vector<std::string>& functions,
                    const EngineOptions& options, Tuner& tuner) {
-  // Where our products were measured, the model's answer is the clock's (docs/design/cpu.md).
+  // On CPUs where our products were measured, the cost model answers as timing would (docs/design/cpu.md).
   if (codegen::prefers_own_products() && !tuner.is_any_given(kProductChoice)) return;
   choose_products(module, functions, options.cache_directory, tuner);
 }

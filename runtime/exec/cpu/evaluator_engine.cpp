@@ -1,5 +1,5 @@
-// The engine that runs programs on the evaluator: the state is the evaluator's own doubles, kept between
-// runs; values cross the interface in their stored dtypes.
+// The engine that runs programs on the evaluator. It keeps the state as the evaluator's doubles between
+// runs. Values cross the interface in their stored dtypes.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,7 +14,7 @@
 namespace rewire::runtime {
 namespace {
 
-/// UserError naming the tensor where it holds an integer that no double holds.
+/// Throws UserError, which names the tensor, if the tensor holds an integer that no double represents.
 ir::Tensor doubles_of(std::string_view what, std::string_view name, const HostTensor& tensor) {
   try {
     return to_double(tensor);
@@ -23,7 +23,8 @@ ir::Tensor doubles_of(std::string_view what, std::string_view name, const HostTe
   }
 }
 
-/// As stored: what a cast leaves as 2^63 is the largest i64, which is no double (ir::round_to).
+/// Returns the tensor as stored. A cast's 2^63 is the largest i64, which no double
+/// represents (ir::round_to).
 HostTensor stored(const ir::Tensor& tensor) {
   constexpr double kBeyond = 0x1p63;
   if (tensor.type.dtype != ir::DType::i64 || std::ranges::find(tensor.data, kBeyond) == tensor.data.end())

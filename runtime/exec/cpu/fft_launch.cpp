@@ -1,5 +1,5 @@
-// Fourier transforms of dense f32 rows by FFTW, cut by rows: by the shape alone, so whoever takes a piece
-// computes the same.
+// Fourier transforms of dense f32 rows by FFTW, cut into tasks by rows. The cut depends on the shape alone,
+// so the result does not depend on which thread computes a task.
 #include "codegen/library/fft.h"
 #include "ir/opcodes.h"
 #include "runtime/exec/cpu/op_calls.h"

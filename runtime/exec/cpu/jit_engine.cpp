@@ -1,5 +1,5 @@
-// The engine that compiles: pipeline, fusion, JIT, memory plan, once a function; then waves of tasks on the
-// pool.
+// The engine that compiles. Once per function: pipeline, fusion, JIT and memory plan. Each run then executes
+// waves of tasks on the thread pool.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -30,7 +30,7 @@ namespace {
 using codegen::BufferKind;
 using codegen::Program;
 
-// About what one thread does: only to put the tasks of a wave in order.
+// Rough rates of one thread, used only to order the tasks of a wave.
 constexpr double kFlopsPerSecond = 1e11, kBytesPerSecond = 1e10;
 
 // Raw bytes, 64-byte aligned.
@@ -43,10 +43,10 @@ struct Task {
   std::int64_t index;
 };
 
-/// Between phases everybody waits.
+/// All threads wait between two phases.
 using Phases = std::vector<std::vector<Task>>;
 
-/// The tasks from `task` on.
+/// Adds the launch's tasks from `task` on to the phases.
 void add_phases(const CpuLaunch& launch, std::int64_t task, Phases& phases) {
   std::vector<std::int64_t> ends = launch.barriers();
   ends.push_back(launch.tasks());
@@ -58,7 +58,7 @@ void add_phases(const CpuLaunch& launch, std::int64_t task, Phases& phases) {
   }
 }
 
-/// Where the shared memory of a launch is: in `kept` its tasks before `first_task` ran once for all runs.
+/// Where the shared memory of a launch is. If `kept`, its tasks before `first_task` run once for all runs.
 struct SharedMemory {
   std::int64_t offset = 0, first_task = 0;
   bool kept = false;
@@ -69,7 +69,7 @@ struct CompiledProgram {
   MemoryPlan plan;
   std::vector<std::unique_ptr<CpuLaunch>> launches;
   std::vector<SharedMemory> shared_memory;  // by launch
-  std::vector<Task> packing;                // the tasks that run once, and again when the state was written
+  std::vector<Task> packing;                // tasks that run once, and again after the state is written
   Phases phases;                            // of all waves
   std::vector<HostTensor> constants;        // by position among the constant buffers
   HostTensor kept;
@@ -192,7 +192,7 @@ class CpuEngine final : public JitEngine {
     return result;
   }
 
-  /// What launches pack of buffers that stay as they are is packed once, in memory of its own.
+  /// Finds launches that pack only fixed buffers. They pack once, into memory of their own.
   void keep_packed(CompiledProgram& compiled) const {
     compiled.shared_memory.resize(compiled.launches.size());
     for (std::size_t i = 0; i < compiled.launches.size(); ++i) {
@@ -209,7 +209,7 @@ class CpuEngine final : public JitEngine {
     }
   }
 
-  /// A wave's tasks, the longest first, so that no long one is left for the end.
+  /// Adds a wave's tasks, the longest first, so that no long task starts last.
   static void add_wave(CompiledProgram& compiled, const std::vector<int>& wave) {
     Phases phases;
     std::map<const CpuLaunch*, double> seconds;  // of one task
@@ -319,7 +319,7 @@ class CpuEngine final : public JitEngine {
               });
   }
 
-  /// One run, launch by launch; `best` keeps the shortest time of each.
+  /// Runs the launches one by one; `best` keeps the shortest time of each.
   void time_launches(CompiledProgram& compiled, const BufferPointers& pointers, std::vector<double>& best) {
     bind(compiled, pointers);
     pack(compiled);
@@ -333,7 +333,7 @@ class CpuEngine final : public JitEngine {
     }
   }
 
-  // What is read before it is written shows.
+  // Fills memory with a pattern that makes reads before the first write visible.
   void poison(const CompiledProgram& compiled) {
     std::ranges::fill(arena_.bytes(), std::byte{kPoison});
     std::ranges::fill(scratch_.bytes(), std::byte{kPoison});

@@ -9,7 +9,7 @@
 namespace rewire::runtime {
 namespace {
 
-/// Zeros would multiply at another speed on some machines, and so would NaN.
+/// Fills a buffer with ordinary numbers. On some machines zeros and NaN multiply at another speed.
 void fill_buffer(const ir::TensorType& type, std::byte* memory) {
   if (type.dtype == ir::DType::f32) {
     auto* x = reinterpret_cast<float*>(memory);

@@ -20,8 +20,8 @@ using codegen::KernelLaunch;
 using codegen::Program;
 using codegen::View;
 
-// A kernel and each member of a table are cut into at most this many tasks: enough for balance, few enough to
-// cost nothing.
+// A kernel, and each member of a table, is cut into at most this many tasks: enough for
+// balance, few enough to cost nothing.
 constexpr std::int64_t kMaxTasks = 64;
 constexpr std::int64_t kGemmPartFlops = 40'000'000;
 constexpr std::int64_t kGemmPartElements = 192 * 192;  // of c; smaller parts lose a quarter of the speed
@@ -29,7 +29,7 @@ constexpr std::int64_t kGemmMaxParts = 16;
 constexpr std::int64_t kGemmMultiple = 16;
 constexpr std::int64_t kGemmLeastColumns = 96;
 
-// The members of a table one after the other, each cut as if it were launched alone.
+// Runs the members of a table one after the other. Each is cut into tasks as if it were launched alone.
 class CpuKernel final : public CpuLaunch {
  public:
   CpuKernel(const KernelLaunch& launch, codegen::CompiledKernel kernel)
@@ -146,7 +146,7 @@ class CpuGemm final : public CpuLaunch {
   }
 
  private:
-  // oneDNN wants a stride even where an extent of 1 makes it meaningless.
+  // oneDNN requires a valid stride even if an extent of 1 makes it meaningless.
   static std::int64_t row(const View& view) {
     const std::size_t rank = view.shape.size();
     const bool single = view.shape[rank - 2] == 1;
@@ -158,7 +158,7 @@ class CpuGemm final : public CpuLaunch {
     return view.shape[rank - 2] != 1 && view.strides[rank - 2] != 1 ? 1 : view.shape[rank - 2];
   }
 
-  /// Element (i, j) of a matrix of the batch.
+  /// Returns the address of element (i, j) of a matrix of the batch.
   std::byte* at(std::byte* base, const View& view, std::int64_t element_bytes, std::int64_t batch,
                 std::int64_t i, std::int64_t j) const {
     const std::size_t rank = view.shape.size();

@@ -6,7 +6,7 @@
 namespace rewire::runtime {
 namespace {
 
-/// Steps of k of one panel of `width` lines that lie side by side.
+/// Copies k steps of one panel of `width` lines; the lines lie side by side.
 template <std::int64_t width>
 void copy_steps(const float* from, std::int64_t k_stride, std::int64_t k, float* to) {
   for (std::int64_t j = 0; j < k; ++j)
@@ -15,7 +15,7 @@ void copy_steps(const float* from, std::int64_t k_stride, std::int64_t k, float*
 
 using Four = float __attribute__((vector_size(4 * sizeof(float))));
 
-/// Four lines of four elements, `stride` apart, turned: to[j * width + line].
+/// Transposes four lines of four elements that are `stride` apart: to[j * width + line].
 void turn_block(const float* from, std::int64_t stride, std::int64_t width, float* to) {
   const auto line = [&](std::int64_t i) {
     Four elements;
@@ -34,7 +34,7 @@ void turn_block(const float* from, std::int64_t stride, std::int64_t width, floa
   for (std::int64_t j = 0; j < 4; ++j) std::memcpy(to + j * width, &rows[j], sizeof rows[j]);
 }
 
-/// One panel of lines whose elements lie side by side.
+/// Transposes one panel of lines, whose elements lie side by side.
 void turn_panel(const float* from, std::int64_t stride, std::int64_t lines, std::int64_t k,
                 std::int64_t width, float* to) {
   const std::int64_t whole_lines = lines / 4 * 4, whole_k = k / 4 * 4;
@@ -51,7 +51,7 @@ void turn_panel(const float* from, std::int64_t stride, std::int64_t lines, std:
 }  // namespace
 
 void copy_steps(const float* from, std::int64_t k_stride, std::int64_t k, std::int64_t width, float* to) {
-  switch (width) {  // those of ProductBlock, each by vectors
+  switch (width) {  // the widths of ProductBlock, each copied by vectors
     case 6:
       return copy_steps<6>(from, k_stride, k, to);
     case 8:
@@ -73,8 +73,8 @@ void pack_panels(const float* from, std::int64_t line_stride, std::int64_t k_str
   float* const last = to + panels * apart;
   if (rest > 0) std::fill_n(last, width * k, 0.0F);
   if (line_stride == 1) {
-    // A few steps of all panels at a time: the lines of a step share cache lines, and panels stand at distances that a cache
-    // maps to the same places.
+    // Packs a few steps of all panels at a time. The lines of a step share cache lines, and a cache maps the
+    // panels to the same places because of their distance.
     constexpr std::int64_t kSteps = 16;
     for (std::int64_t j = 0; j < k; j += kSteps) {
       const std::int64_t steps = std::min(kSteps, k - j);

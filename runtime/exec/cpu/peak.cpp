@@ -8,9 +8,9 @@ namespace rewire::runtime {
 namespace {
 
 constexpr int kRuns = 20;
-constexpr std::int64_t kPieces = 16;  // a thread's, so that none waits long for another
+constexpr std::int64_t kPieces = 16;  // of a thread: many, so that none waits long for another
 constexpr double kPieceFlops = 5e7;   // about half a millisecond
-constexpr std::size_t kVector = 16;   // the most floats of one
+constexpr std::size_t kVector = 16;   // most floats in a vector
 
 }  // namespace
 

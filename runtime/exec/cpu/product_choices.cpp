@@ -22,11 +22,11 @@ namespace {
 using codegen::Launch;
 using codegen::Program;
 
-constexpr double kLeastShare = .002;  // of a program's arithmetic
+constexpr double kLeastShare = .002;  // smallest share of a program's arithmetic that is timed
 
 std::string product_key(const Launch& launch) {
   std::string key = fmt::format("{} {}", kProductChoice, codegen::short_name(launch));
-  // Operands alone do not tell a stride.
+  // The operands' shapes alone do not determine the stride, so the key has the result's shape too.
   if (const auto* call = std::get_if<codegen::OpCall>(&launch))
     key += fmt::format(" > {}", fmt::join(call->results.front().shape, "x"));
   return key;
@@ -37,7 +37,7 @@ struct ProductQuestion {
   std::string key;
 };
 
-/// Each once, in the programs' order.
+/// The launches to time, without duplicates, in the programs' order.
 class ProductQuestions {
  public:
   void add(const Program& program) {

@@ -1,6 +1,7 @@
-// See product_launch.h. A task's loops, from the outside: blocks of k, panels of columns, panels of rows. A panel of b
-// (a block of k x the code's columns) stays in the first cache while all rows of the task pass by it; the task's rows of a stay
-// in the second. What the next block of k packs and reads is asked of memory meanwhile.
+// See product_launch.h. A task's loops, from the outside in: blocks of k, panels of columns, panels
+// of rows. A panel of b (a block of k x the code's columns) stays in the L1 cache while all rows of
+// the task use it. The task's rows of a stay in the L2 cache. Meanwhile Ahead prefetches what the
+// next block of k packs and reads.
 #include "runtime/exec/cpu/product_launch.h"
 
 #include <algorithm>
@@ -16,15 +17,16 @@ using codegen::ProductCode;
 using codegen::Program;
 using codegen::View;
 
-constexpr std::int64_t kDeepest = 384;     // of a block of k: its panel of b fits the first cache
-constexpr std::int64_t kTaskRows = 96;     // about; of a task that reads a shared b
-constexpr std::int64_t kFewestPanels = 3;  // of columns, in a task of few rows
-constexpr std::int64_t kEvenTasks = 4;     // more are a multiple of it: two threads and four have as many
-constexpr std::int64_t kSharedElements = 1 << 21;  // of a b that is packed for all tasks
-constexpr std::int64_t kLeastSharedTasks = 4;      // that read it
-constexpr std::int64_t kTaskElements = 192 * 192;  // of c, at least, where tasks pack their own b
-constexpr std::int64_t kMostTasks = 16;            // then
-// Of fewer rows b is packed for too few of them, and of fewer columns a is: the library is faster.
+constexpr std::int64_t kDeepest = 384;     // steps of k in a block: its panel of b fits the L1 cache
+constexpr std::int64_t kTaskRows = 96;     // about; rows of a task that reads a shared b
+constexpr std::int64_t kFewestPanels = 3;  // fewest panels of columns in a task
+constexpr std::int64_t kEvenTasks = 4;     // more row tasks are a multiple of it: 2 or 4 threads get as many
+constexpr std::int64_t kSharedElements = 1 << 21;  // most elements of a b packed once for all tasks
+constexpr std::int64_t kLeastSharedTasks = 4;      // fewest tasks that make a shared b pay
+constexpr std::int64_t kTaskElements = 192 * 192;  // fewest elements of c if tasks pack their own b
+constexpr std::int64_t kMostTasks = 16;            // most tasks if columns are cut
+// With fewer rows, packing b does not pay; with fewer columns, packing a does not.
+// The library is faster then.
 constexpr std::int64_t kLeastRows = 16, kLeastColumns = 64;
 
 constexpr std::int64_t kCacheLine = 16;  // floats
@@ -37,7 +39,7 @@ std::int64_t row_stride(const View& view) {
   return view.strides[view.strides.size() - 2];
 }
 
-/// Whether all matrices of the batch are one.
+/// Returns true if all batch indices read the same matrix.
 bool repeats(const View& view) {
   for (std::size_t d = 0; d + 2 < view.shape.size(); ++d) {
     if (view.strides[d] != 0 && view.shape[d] != 1) return false;
@@ -45,11 +47,11 @@ bool repeats(const View& view) {
   return true;
 }
 
-/// Lines as pack_panels reads them, brought near bit by bit before it does.
+/// Prefetches the lines that pack_panels reads next, a part of them at each step().
 class Ahead {
  public:
   Ahead() = default;
-  /// All of them within `steps` calls of step().
+  /// All lines are prefetched after `steps` calls of step().
   Ahead(const float* from, std::int64_t line_stride, std::int64_t k_stride, std::int64_t lines,
         std::int64_t k, std::int64_t steps)
       : from_(from),
@@ -132,8 +134,8 @@ class ProductLaunch final : public CpuLaunch {
   }
 
  private:
-  /// How many pieces the columns are cut into where nothing is packed for it: up to kMostTasks tasks in all, their number a
-  /// multiple of four or two if it can be.
+  /// Returns the number of pieces of the columns if b is packed once for all runs. There are up to
+  /// kMostTasks tasks in all. Their number is a multiple of four, or of two, if possible.
   std::int64_t column_pieces(std::int64_t row_tasks) const {
     const std::int64_t most = std::clamp<std::int64_t>(
         kMostTasks / row_tasks, 1,
@@ -150,7 +152,8 @@ class ProductLaunch final : public CpuLaunch {
   std::int64_t own_b_elements() const { return shared_ ? 0 : blocks_.columns.size * depth_.size; }
   std::int64_t own_a_elements() const { return direct_ ? 0 : blocks_.rows.size * depth_.size; }
 
-  /// Where the shared b has row `depth` (the first of a block of `deep`) and column `column`.
+  /// Returns where row `depth` (the first of a block of `deep` rows) and column
+  /// `column` of the shared b lie.
   float* shared_panels(std::int64_t depth, std::int64_t deep, std::int64_t column) const {
     return packed_b_ + depth * padded_n_ + column * deep;
   }
@@ -201,7 +204,7 @@ class ProductLaunch final : public CpuLaunch {
     }
   }
 
-  /// Calls of the code for a block of c.
+  /// Returns how often the code is called for a block of c.
   std::int64_t products(std::int64_t rows, std::int64_t columns) const {
     const auto& [height, width] = code_.block;
     return round_up(rows, height) / height * (round_up(columns, width) / width);
@@ -227,7 +230,7 @@ class ProductLaunch final : public CpuLaunch {
   const GemmLaunch launch_;
   const ProductCode& code_;
   const std::int64_t batch_, m_, n_, k_, padded_n_;
-  const bool direct_;  // a is read where it stands
+  const bool direct_;  // a is read in place, not packed
   const Cut depth_;
   bool shared_ = false;  // b is packed for all tasks
   MatrixCut blocks_;     // of c

@@ -1,4 +1,4 @@
-// Attention of bf16 by cuDNN. Lowering has made sure that an engine of its was chosen (cuda/lowering.cpp).
+// Attention of bf16 by cuDNN. Lowering has ensured that one of its engines was chosen (cuda/lowering.cpp).
 #include <fmt/format.h>
 
 #include "ir/opcodes.h"
@@ -15,7 +15,7 @@ using codegen::Program;
 using cuda::Address;
 using cuda::Stream;
 
-/// Attention, or its gradient, by the engine of cuDNN's that was chosen for it.
+/// Attention, or its gradient, by the cuDNN engine that was chosen for it.
 class AttentionCall final : public CudaLaunch {
  public:
   AttentionCall(const Program& program, const OpCall& call, CudaLibraries& libraries)

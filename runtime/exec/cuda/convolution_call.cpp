@@ -1,4 +1,4 @@
-// Convolutions of f32 and bf16 by cuDNN, by the engine that was chosen for each or by its first.
+// Convolutions of f32 and bf16 by cuDNN. Each uses the engine chosen for it, or else cuDNN's first.
 #include <variant>
 
 #include "ir/opcodes.h"

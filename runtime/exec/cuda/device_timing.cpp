@@ -5,7 +5,7 @@
 namespace rewire::runtime {
 namespace {
 
-constexpr double kGraphSeconds = 2e-4;  // what one timing takes, by as many runs as that takes
+constexpr double kGraphSeconds = 2e-4;  // duration of one timing, which sets its number of runs
 constexpr int kMostRuns = 20;
 
 }  // namespace

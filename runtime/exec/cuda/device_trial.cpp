@@ -51,7 +51,7 @@ class DeviceTrial {
   }
 
  private:
-  /// Whole numbers are 0: an index into whatever there is.
+  /// Fills integers with 0, a valid index into any tensor.
   void fill(Address address, const ir::TensorType& type) const {
     stream_.fill(address, ir::is_float(type.dtype) ? kTimedByte : 0, type.bytes(), kTrialPurpose);
   }

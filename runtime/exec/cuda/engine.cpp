@@ -23,7 +23,7 @@ namespace {
 
 using cuda::Address;
 
-constexpr int kOldestArch = 80;  // bf16 in machine instructions
+constexpr int kOldestArch = 80;  // the oldest with machine instructions for bf16
 
 /// Every parameter of the module, in one allocation.
 class State {
@@ -113,7 +113,7 @@ class CudaEngine final : public JitEngine {
 
   std::unique_ptr<Engine> alike(const ir::Module& module) const override {
     CudaEngineOptions options = options_;
-    options.overrides.clear();  // of this module's kernels
+    options.overrides.clear();  // they name kernels of this module
     return make_cuda_engine(module, options);
   }
 
@@ -204,7 +204,7 @@ class CudaEngine final : public JitEngine {
   };
   using Runs = std::map<Ticket, Run>;
 
-  /// A run on the inputs that stand in the program's arguments, or are on their way there.
+  /// Launches a run on the inputs in the program's argument memory, or on their way there.
   Ticket launch(Compiled& compiled) {
     if (options_.check_memory) poison(compiled.program);
     compiled.program.launch(streams_.compute);
@@ -220,7 +220,7 @@ class CudaEngine final : public JitEngine {
     return it;
   }
 
-  /// Compiled, and its graph captured over the memory of now.
+  /// Returns the program, compiled, with its graph captured over the current memory.
   Compiled& ready(const ir::Function& function) {
     auto known = programs_.find(function.name);
     if (known == programs_.end()) {
@@ -243,7 +243,8 @@ class CudaEngine final : public JitEngine {
     return lower(function.name, context).program;
   }
 
-  /// Where kernels of two programs have one name, that of a training program is meant: what `dump` shows.
+  /// If kernels of two programs share a name, an override is for that of a training
+  /// program, as `dump` shows it.
   void replace_kernels() {
     std::vector<codegen::Program> programs;
     for (const bool training : {true, false}) {
@@ -260,7 +261,7 @@ class CudaEngine final : public JitEngine {
     kernels_.replace(options_.overrides, launches);
   }
 
-  /// A larger arena lies elsewhere: the graphs over the one before are captured again when they are next run.
+  /// Grows the arena if needed. Graphs over the old arena are captured again when they are next run.
   void reserve(const CudaProgram& program) {
     if (program.arena_bytes() <= arena_.bytes()) return;
     streams_.compute.synchronise("before the arena grows");
@@ -268,7 +269,7 @@ class CudaEngine final : public JitEngine {
     arena_ = {};
     arena_ = cuda::DeviceMemory(program.arena_bytes(),
                                 fmt::format("the arena of program '{}'", program.program().name));
-    // The libraries' calls run once before the first run (capture()): on numbers, whichever.
+    // capture() runs the libraries' calls once before the first run. Their inputs only have to be numbers.
     streams_.compute.fill(arena_.address(), 0, arena_.bytes(), "of the arena");
   }
 
@@ -302,7 +303,7 @@ class CudaEngine final : public JitEngine {
   State state_;
   cuda::DeviceMemory arena_;
   std::map<std::string, std::unique_ptr<Compiled>, std::less<>> programs_;
-  Runs runs_;  // whose results nobody has read
+  Runs runs_;  // runs whose results have not been read
   Ticket last_run_ = 0;
   EngineReport report_;
 };

@@ -28,8 +28,8 @@ CompileOptions compiling(const EngineOptions& options) {
   return {options.cache_directory, compile_processes()};
 }
 
-/// Never released: libraries keep what they loaded into a context while engines come and go, and when the
-/// process ends the driver may be gone before us.
+/// Holds a context that is never released. Libraries keep what they loaded into a context while engines come
+/// and go. When the process ends, the driver may be unloaded before our destructors run.
 void hold_context() {
   static const auto* const context = new cuda::Context(0);
   static_cast<void>(context);

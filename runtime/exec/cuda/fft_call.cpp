@@ -17,7 +17,7 @@ using codegen::Program;
 using cuda::Address;
 using cuda::Stream;
 
-/// The rows that an op of pairs transforms; nothing for another op.
+/// Returns the rows that an op on pairs transforms; nullopt for another op.
 std::optional<ir::FourierRows> fourier_rows(const Program& program, const OpCall& call) {
   const bool inverse = call.op.code == ir::Opcode::irfft_pairs;
   if (!inverse && call.op.code != ir::Opcode::rfft_pairs) return std::nullopt;
@@ -28,9 +28,9 @@ std::optional<ir::FourierRows> fourier_rows(const Program& program, const OpCall
                          program.buffers[static_cast<std::size_t>(real.buffer)].type.dtype};
 }
 
-/// A plan of cuFFT's, which wants arrays aligned to complex numbers. The inverse may overwrite what it reads.
-/// So it reads a copy where others read the same later, and reads and writes one where a window is
-/// misaligned.
+/// A cuFFT plan. cuFFT requires arrays aligned to complex numbers, and the inverse may overwrite its input.
+/// So the call reads a copy if another launch reads the input later. Misaligned windows are copied too: the
+/// input before the call, the result after it.
 class FftCall final : public CudaLaunch {
  public:
   FftCall(const OpCall& call, const codegen::DeviceFft& fft, const ir::FourierRows& rows, bool keep_input)
@@ -70,7 +70,8 @@ class FftCall final : public CudaLaunch {
   std::int64_t element_, work_bytes_, input_bytes_ = 0, output_bytes_ = 0;  // the last two: of copies
 };
 
-/// Whether what stands in a buffer is wanted behind this launch: it is the caller's, or a later one reads it.
+/// Returns true if a buffer's contents are needed after this launch: the caller owns
+/// it, or a later launch reads it.
 bool is_read_behind(const Program& program, std::size_t launch, std::int32_t buffer) {
   if (program.buffers[static_cast<std::size_t>(buffer)].kind != codegen::BufferKind::temporary) return true;
   return std::any_of(program.launches.begin() + static_cast<std::ptrdiff_t>(launch) + 1,

@@ -15,10 +15,10 @@
 namespace rewire::runtime {
 namespace {
 
-constexpr std::int64_t kProcessBytes = 384 << 20;       // NVRTC's code and what a large kernel takes
-constexpr double kSilentSeconds = 3, kSaySeconds = 10;  // before the first word, and between two
+constexpr std::int64_t kProcessBytes = 384 << 20;       // of a process: NVRTC's code and a large kernel
+constexpr double kSilentSeconds = 3, kSaySeconds = 10;  // before the first message, and between two
 
-/// Says how far compiling has come, where it takes so long that somebody wonders.
+/// Logs the progress of a compilation that takes long.
 class Waiting {
  public:
   Waiting(std::size_t kernels, int processes) : kernels_(kernels), processes_(processes) {}
@@ -49,7 +49,7 @@ std::string extents(const codegen::tile::Kernel& kernel, codegen::tile::AxisUse 
   return text;
 }
 
-/// Launches that share code.
+/// Returns a key that launches with the same code share.
 std::string load_key(const CudaKernels::Scheduled& scheduled) {
   std::string key = codegen::cuda::text_key(*scheduled.launch);
   if (scheduled.schedule) key += '\n' + codegen::cuda::schedule_text(*scheduled.schedule);
@@ -192,7 +192,7 @@ void CudaKernels::compile(std::vector<Fresh>& fresh) const {
   request.processes = processes;
   request.debug = [](const std::string& line) { write_log(LogLevel::debug, line); };
   request.warn = [](const std::string& line) { write_log(LogLevel::warning, line); };
-  // Kept as it comes: what a stopped process has compiled need not be compiled again.
+  // Stores each kernel as soon as it is compiled. A process that is stopped need not compile it again.
   request.done = [&](std::size_t job, codegen::cuda::Compiled answer) {
     Fresh& kernel = *wanted[job];
     if (!answer.accepted && kernel.given != nullptr) refuse_override(*kernel.given, answer.log);

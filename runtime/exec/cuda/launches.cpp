@@ -36,7 +36,7 @@ class KernelCall final : public CudaLaunch {
   std::string what_;
 };
 
-/// One launch for all members of a table, each in blocks of its own.
+/// One launch for all members of a table. Each member has blocks of its own.
 class TableCall final : public CudaLaunch {
  public:
   TableCall(const KernelLaunch& launch, CudaKernel kernel, PointerTables& tables)
@@ -60,7 +60,7 @@ class TableCall final : public CudaLaunch {
   std::string what_;
 };
 
-/// A product of cuBLASLt's, or one for each index of its outer axes.
+/// A product by cuBLASLt, in one call or in one call per index of its outer axes.
 class GemmCall final : public CudaLaunch {
  public:
   GemmCall(const Program& program, const GemmLaunch& launch, CudaLibraries& libraries)

@@ -22,8 +22,8 @@ ProductEpilogue facts_of(const Program& program, const codegen::GemmLaunch& gemm
           dtype(gemm.a), dtype(gemm.c)};
 }
 
-/// The epilogues of a program's products: those that cuBLASLt takes in one call, as they lie in memory, and
-/// the others.
+/// The epilogues of a program's products. `taken`: cuBLASLt computes them in one call with their memory
+/// layout. `refused`: the others.
 struct Epilogues {
   std::set<ProductEpilogue> taken, refused;
 };
@@ -50,7 +50,8 @@ codegen::Target machine_of(const DeviceLowering& lowering, CudaLibraries& librar
     if (shape && told) told(*shape);
     return shape && libraries.attention(*shape) != nullptr;
   };
-  // The epilogues that were chosen, but for those that cuBLASLt refuses: these products are as without.
+  // Uses the chosen epilogues that cuBLASLt does not refuse. The other products are
+  // lowered without epilogue.
   const auto refused = std::make_shared<std::set<ProductEpilogue>>();
   machine.fuse.epilogue = [&libraries, refused](const ProductEpilogue& epilogue) {
     return !refused->contains(epilogue) && libraries.computes(epilogue);

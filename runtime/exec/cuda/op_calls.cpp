@@ -33,8 +33,8 @@ HostTensor aligned_bytes(std::int64_t count) {
   return HostTensor({ir::DType::u8, {std::max<std::int64_t>(count, 64)}});
 }
 
-/// Out to pinned memory, the CPU's library or the evaluator's function on one thread, and back: all buffers that
-/// the op touches, whole.
+/// Computes an op on the host. It copies all buffers that the op touches, whole, to pinned memory and back.
+/// The CPU's library, or else the evaluator's function, computes on one thread.
 class HostOpCall final : public CudaLaunch {
  public:
   HostOpCall(const Program& program, const OpCall& call, HostFailure& failure)
@@ -116,7 +116,7 @@ std::unique_ptr<CudaLaunch> make_op_launch(const Program& program, std::size_t l
                                            CudaLibraries& libraries, HostFailure& failure) {
   const auto& call = std::get<OpCall>(program.launches[launch]);
   const auto row = std::ranges::find(kCudaOps, call.op.code, &CudaOp::code);
-  // Of transforms lowering has said which library is missing.
+  // For transforms, lowering has already reported which library is missing.
   if (row == kCudaOps.end() && ir::op_info(call.op.code).op_class != ir::OpClass::spectral)
     tell_of_host(call.op, "no library computes it on a GPU");
   std::unique_ptr<CudaLaunch> made =

@@ -47,8 +47,8 @@ CudaProgram::CudaProgram(codegen::Program program, CudaKernels& kernels, CudaLib
       workspace_offset_(device_aligned(plan_.arena_bytes)) {
   for (const auto& launch : launches_)
     workspace_bytes_ = std::max(workspace_bytes_, launch->workspace_bytes());
-  // Padding between results is copied out with them, and a library's first call may read inputs before any
-  // came.
+  // Clears padding between results, which is copied out with them. Clears inputs too: a library's first call
+  // may read them before any arrive.
   stream.fill(argument_memory_.address(), 0, argument_memory_.bytes(), what_);
   stream.fill(result_memory_.address(), 0, result_memory_.bytes(), what_);
   for (std::size_t i = 0; i < constants_.buffers.size(); ++i) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kInputSlots = 2;
 constexpr std::int64_t kCopyPiece = std::int64_t{1} << 20;  // bytes that one thread copies at a time
-constexpr int kMostCopiers = 8;                             // threads: by then memory is the limit
+constexpr int kMostCopiers = 8;                             // threads: more only wait for memory
 
 }  // namespace
 
@@ -27,8 +27,8 @@ InputRing::InputRing(const CudaProgram& program, bool poison)
   }
 }
 
-/// By several threads where it is large: a batch of 256 images of 224 x 224 in f32 has 154 MB, for which one
-/// thread takes longer than a fast device takes for the step.
+/// Several threads copy a large input. A batch of 256 images of 224 x 224 in f32 has 154 MB: one thread
+/// takes longer to copy it than a fast device takes for the step.
 void InputRing::copy(std::span<const std::byte> from, std::byte* to) {
   const auto bytes = static_cast<std::int64_t>(from.size());
   const auto piece = [&](std::int64_t begin, std::int64_t end, int /*worker*/) {

@@ -32,7 +32,7 @@ void ignore(const std::string& file, std::string_view why) {
 
 ChoiceCache::ChoiceCache(std::string directory, std::string place)
     : directory_(std::move(directory)), place_(std::move(place)) {
-  if (!directory_.empty()) codegen::ObjectCache folder(directory_);  // makes it, for the user alone
+  if (!directory_.empty()) codegen::ObjectCache folder(directory_);  // creates it, only for this user
 }
 
 std::string ChoiceCache::path(const std::string& key) const {
@@ -65,7 +65,7 @@ bool ChoiceCache::store(const MadeChoice& choice) const {
   const Json json = {{"place", place_}, {"choices", to_json(record)}};
   const std::string file = path(choice.key);
   try {
-    // A link or a pipe in its place is none of ours: it is replaced, not written to.
+    // A link or a pipe at this path is not ours: it is replaced, not written to.
     std::error_code ignored;
     if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(file, ignored)))
       std::filesystem::remove(file, ignored);
@@ -83,7 +83,8 @@ ChoiceCache::Lock::~Lock() {
 
 std::unique_ptr<ChoiceCache::Lock> ChoiceCache::lock() const {
   if (directory_.empty()) return nullptr;
-  // NFS locks only what is open for writing; a folder that nobody may write to is still there to be locked.
+  // NFS locks only a file that is open for writing. If the folder is not writable,
+  // the folder itself is locked.
   int descriptor = ::open((directory_ + "/choices.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor < 0) descriptor = ::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return nullptr;

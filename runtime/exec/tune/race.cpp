@@ -6,9 +6,10 @@ namespace rewire::runtime {
 namespace {
 
 constexpr int kWarmUp = 2, kRounds = 9, kFewestRounds = 3;
-/// A candidate that takes so much longer than another while both warm up is out of the race.
+/// A candidate slower than the fastest by more than this factor after warm-up leaves the race.
 constexpr double kHopeless = 3;
-/// And so much longer in its first run: it has no second one, and takes no time from the others.
+/// A candidate slower by more than this factor in its first run gets no second warm-up run. That first run
+/// does not count against the budget.
 constexpr double kOutAtOnce = 20;
 
 }  // namespace

@@ -14,7 +14,8 @@
 namespace rewire::runtime {
 namespace {
 
-/// What a candidate must gain over the cost model's, for chance not to choose between equals.
+/// A candidate replaces the cost model's choice only if it takes less than this share of its time. So noise
+/// does not decide between equals.
 constexpr double kGain = 0.97;
 
 }  // namespace
@@ -81,21 +82,21 @@ MadeChoice Tuner::make(const TimedChoice& choice) {
   if (const std::optional<MadeChoice> found = kept(choice)) return *found;
   const std::unique_ptr<ChoiceCache::Lock> lock = cache_.lock();
   if (lock == nullptr) return modelled;
-  if (const std::optional<MadeChoice> found = kept(choice)) return *found;  // by whom we waited for
+  if (const std::optional<MadeChoice> found = kept(choice)) return *found;  // by the last holder of the lock
   MadeChoice made;
   try {
     made = time(choice);
-  } catch (const OutOfMemory& failure) {  // the candidates' together, where a step alone may find enough
+  } catch (const OutOfMemory& failure) {  // all candidates together; a step alone may fit
     write_log(LogLevel::warning,
               fmt::format("{}: not timed, the cost model decides this time: {}", choice.key, failure.what()));
     return modelled;
   }
   if (made.by == kByModel && !choice.keep_untimed) return made;
-  // An answer that cannot be kept would be another one the next time.
+  // An answer that cannot be stored could be another one the next time.
   return cache_.store(made) ? made : modelled;
 }
 
-/// What this machine's cache has, if it can be taken.
+/// Returns the choice in this machine's cache, if `choice` accepts it.
 std::optional<MadeChoice> Tuner::kept(const TimedChoice& choice) const {
   std::optional<MadeChoice> found = cache_.load(choice.key);
   return found && choice.accepts(found->taken) ? found : std::nullopt;

@@ -1,5 +1,6 @@
-// CIFAR-10 and CIFAR-100 in their binary form: a folder that holds data_batch_{1..5}.bin and test_batch.bin, or
-// train.bin and test.bin. A record is a label byte (CIFAR-100: coarse, then fine) and 3 planes of 32 x 32 bytes.
+// CIFAR-10 and CIFAR-100 in their binary form: a folder with data_batch_{1..5}.bin and
+// test_batch.bin, or with train.bin and test.bin. A record is a label byte (CIFAR-100: coarse, then
+// fine) and 3 planes of 32 x 32 bytes.
 #include <filesystem>
 
 #include "ir/error.h"
@@ -45,7 +46,8 @@ bool is_cifar(const std::string& path) {
           has_file(std::filesystem::path(path) / "test.bin"));
 }
 
-/// The lines of the text beside the records, where it is there and names as many classes.
+/// Returns the lines of the text beside the records; none if it is missing or names
+/// another number of classes.
 std::vector<std::string> cifar_classes(const std::string& folder, std::string_view name,
                                        std::size_t classes) {
   constexpr std::size_t kMostNames = 1000;

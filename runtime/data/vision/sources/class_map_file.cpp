@@ -17,13 +17,13 @@ namespace {
 constexpr std::size_t kMostLines = 10'000'000;
 constexpr std::int64_t kMostLabel = 999'999;
 
-/// Digits, and before them a sign: nobody calls a class so.
+/// Returns true for digits, with an optional sign before them: no class has such a name.
 bool is_whole_number(std::string_view text) {
   if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-/// Nothing for a name.
+/// Returns nullopt for a name.
 std::optional<std::int64_t> label_in(std::string_view text, const std::string& place) {
   if (!is_whole_number(text)) return std::nullopt;
   std::int64_t label = -1;

@@ -1,6 +1,7 @@
-// A folder of images, as torchvision's ImageFolder: PATH/SPLIT/CLASS/…/NAME.{jpg,jpeg,jpe,jfif,png}. Classes are those of
-// the training split, in the order of their folders' names; images follow each other as the names in each folder do.
-// Names are compared byte by byte, or by the numbers in them. A class map gives folders their classes instead.
+// A folder of images, as in torchvision's ImageFolder: PATH/SPLIT/CLASS/…/NAME.{jpg,jpeg,jpe,jfif,png}. The
+// classes are those of the training split, in the order of their folders' names. Images are in the order of
+// their names in each folder. Names are compared byte by byte, or by the numbers in them. A class map
+// assigns folders to classes instead.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +21,7 @@ bool is_number(char c) {
   return c >= '0' && c <= '9';
 }
 
-/// Takes the digits that `text` begins with, without zeros before them.
+/// Takes the digits at the start of `text`, without leading zeros.
 std::string_view take_digits(std::string_view& text) {
   const auto end = std::ranges::find_if_not(text, is_number);
   std::string_view digits = text.substr(0, static_cast<std::size_t>(end - text.begin()));
@@ -29,8 +30,8 @@ std::string_view take_digits(std::string_view& text) {
   return digits;
 }
 
-/// Digits that follow each other are one number, all else is compared byte by byte. Of equal ones ("1", "01") the bytes
-/// decide.
+/// Compares consecutive digits as one number and all else byte by byte. If these are equal
+/// ("1", "01"), the bytes decide.
 bool is_before_naturally(const std::string& one, const std::string& other) {
   std::string_view left = one, right = other;
   while (!left.empty() && !right.empty()) {
@@ -53,7 +54,7 @@ bool is_before(const std::string& one, const std::string& other) {
   return one < other;
 }
 
-/// The folder of a split is not there: those that are may be meant.
+/// Refuses a split whose folder is missing. The error names the existing folders, one of which may be meant.
 [[noreturn]] void refuse_missing(const ImageFolder& folder, Split split) {
   const bool is_train = split == Split::train;
   const std::filesystem::path missing = folder.root / (is_train ? folder.train : folder.test);
@@ -112,7 +113,7 @@ class FolderLister {
       list_.notes.left_out.push_back(fmt::format("{}: {} ({})", what, names.size(), names_text(names)));
   }
 
-  /// The folders of training, in order.
+  /// Reads the classes, which are the folders of the training split in order.
   void read_classes() {
     const std::filesystem::path train = folder_.root / folder_.train, test = folder_.root / folder_.test;
     list_.classes = own_;
@@ -142,7 +143,7 @@ class FolderLister {
     list_.classes = std::move(map.classes);
   }
 
-  /// False where the folder has no image.
+  /// Returns false if the folder has no image.
   bool collect(const std::string& name, std::int64_t label) {
     const std::size_t before = list_.files.size();
     UnreadKinds unread = list_.unread;
@@ -160,7 +161,7 @@ class FolderLister {
                visible((path_ / name).native()), text.empty() ? "" : ", but " + text);
   }
 
-  /// A class may be several folders.
+  /// Refuses a class without an image. A class may have several folders.
   void refuse_empty_classes(const std::vector<std::string>& empty) const {
     std::set<std::int64_t> filled;
     for (const ImageFile& file : list_.files) filled.insert(file.label);
@@ -192,7 +193,7 @@ std::unique_ptr<Source> open_folder(const ir::Attributes& values, const SourceCo
                                       list_image_folder(folder, context.split));
 }
 
-/// Tiny ImageNet's folders begin alike.
+/// Returns false for Tiny ImageNet, whose folders begin in the same way.
 bool is_folder_of_classes(const std::string& path) {
   const std::filesystem::path train = std::filesystem::path(path) / "train";
   if (!is_image_folder(train) || has_file(std::filesystem::path(path) / "val" / "val_annotations.txt"))

@@ -1,5 +1,5 @@
 // The MNIST family's four files in a folder: {train,t10k}-images-idx3-ubyte and -labels-idx1-ubyte, plain or
-// with .gz (the plain one is taken where both stand). One channel.
+// with .gz. The plain file is used if both exist. Images have one channel.
 #include "runtime/data/vision/idx.h"
 
 #include <filesystem>
@@ -12,7 +12,7 @@
 namespace rewire::runtime {
 namespace {
 
-/// FOLDER/STEM or FOLDER/STEM.gz.
+/// Returns FOLDER/STEM or FOLDER/STEM.gz.
 std::string find_file(const std::string& folder, const std::string& stem) {
   const std::string plain = (std::filesystem::path(folder) / stem).string();
   for (const std::string& path : {plain, plain + ".gz"}) {

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr int kMostDepth = 16;  // of folders in a class: links may lead in circles
 
-/// Folders that systems lay beside what one copies.
+/// Returns true for folders that systems create beside copied files.
 bool is_systems_folder(std::string_view name) {
   constexpr std::string_view kNames[] = {"$RECYCLE.BIN", "@eaDir",      "System Volume Information",
                                          "__MACOSX",     "__pycache__", "lost+found"};
@@ -38,7 +38,7 @@ bool is_hidden(const fs::path& path) {
   return path.filename().native().starts_with('.');
 }
 
-/// Sorted byte by byte.
+/// Returns the entries sorted byte by byte.
 std::vector<fs::directory_entry> all_entries(const fs::path& folder) {
   std::vector<fs::directory_entry> all;
   std::error_code error;
@@ -50,7 +50,7 @@ std::vector<fs::directory_entry> all_entries(const fs::path& folder) {
   return all;
 }
 
-/// Of a regular file; false where it cannot be read.
+/// Returns true if a regular file begins as an image; false if it cannot be read.
 bool file_begins_as_image(const fs::path& path) {
   const codegen::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status{};
@@ -130,7 +130,7 @@ bool is_below(const fs::path& root, const fs::path& path) {
   const fs::path top = fs::canonical(root, error);
   if (error) return false;
   const fs::path place = fs::canonical(path, error);
-  if (error) return true;  // a link to nothing: reading says so
+  if (error) return true;  // a dangling link: reading reports it
   return std::ranges::mismatch(top, place).in1 == top.end();
 }
 
@@ -193,7 +193,7 @@ std::string file_stamp(const std::string& path) {
   struct stat status{};
   if (::stat(path.c_str(), &status) != 0)
     user_error("cannot read {}: {}", visible(path), std::generic_category().message(errno));
-  // The time of the last change of the file or of what is known of it cannot be set to another, as that of the contents.
+  // ctime, the last change of the file or its metadata, cannot be set to another time, unlike mtime.
   return fmt::format("{}\n{} {}.{:09} {}.{:09}\n",
                      std::filesystem::absolute(path).lexically_normal().string(), status.st_size,
                      status.st_mtim.tv_sec, status.st_mtim.tv_nsec, status.st_ctim.tv_sec,

@@ -1,5 +1,5 @@
-// Images and labels that NumPy saved: PATH/{train,test}_images.npy, u8 [N, H, W] or [N, H, W, C] or, by data.layout,
-// [N, C, H, W], and PATH/{train,test}_labels.npy, integers [N] or [N, 1].
+// Images and labels that NumPy saved: PATH/{train,test}_images.npy, u8 [N, H, W] or [N, H, W, C] or, by
+// data.layout, [N, C, H, W], and PATH/{train,test}_labels.npy, integers [N] or [N, 1].
 #include "runtime/io/npy.h"
 
 #include <fmt/ranges.h>
@@ -46,7 +46,7 @@ std::string array_shape(const HostTensor& array) {
   return fmt::format("{} [{}]", ir::dtype_name(array.type().dtype), fmt::join(array.type().shape, ", "));
 }
 
-/// [channels, height, width] of the array's images.
+/// Returns [channels, height, width] of the array's images.
 ir::Shape array_image_shape(const HostTensor& images, const std::string& path, bool is_nchw,
                             std::int64_t channels) {
   const ir::Shape& shape = images.type().shape;
@@ -68,7 +68,7 @@ ir::Shape array_image_shape(const HostTensor& images, const std::string& path, b
   return said;
 }
 
-/// From [N, H, W, C] to [N, C, H, W], in place, one image after the other.
+/// Converts [N, H, W, C] to [N, C, H, W] in place, one image after the other.
 void channels_first(HostTensor& images, const ir::Shape& shape) {
   const auto channels = static_cast<std::size_t>(shape[0]),
              plane = static_cast<std::size_t>(shape[1] * shape[2]);

@@ -1,6 +1,7 @@
-// Shards of images, tar files as webdataset writes them: each is indexed when the source is opened (tar_index.h), and an
-// image is read from the middle of its shard when it is needed. Training visits shards in a random order and mixes the
-// samples in a buffer, so that it reads files almost from their beginning to their end.
+// Shards of images: tar files as webdataset writes them. Each is indexed when the source is opened
+// (tar_index.h). An image is read from the middle of its shard when it is needed. Training visits
+// shards in a random order and mixes the samples in a buffer, so that it reads files almost from
+// their beginning to their end.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fnmatch.h>
@@ -28,7 +29,7 @@
 namespace rewire::runtime {
 namespace {
 
-/// The names in `folder` that the pattern takes, in order.
+/// Returns the names in `folder` that match the pattern, in order.
 std::vector<std::string> matching_files(const std::filesystem::path& folder, const std::string& pattern) {
   std::vector<std::string> paths;
   for (const std::filesystem::path& path : folder_entries(folder)) {
@@ -37,8 +38,8 @@ std::vector<std::string> matching_files(const std::filesystem::path& folder, con
   return paths;
 }
 
-/// Samples 0, 1, … of `order` pass through a buffer of `size`: what comes out is a random one of it, whose place the next
-/// takes.
+/// Passes samples 0, 1, … of `order` through a buffer of `size`. A random sample leaves the buffer, and the
+/// next sample takes its place.
 std::vector<std::uint32_t> through_buffer(std::vector<std::uint32_t> order, std::size_t size,
                                           std::uint64_t seed, std::int64_t epoch) {
   const ir::PhiloxStream stream{seed, static_cast<std::uint32_t>(epoch),
@@ -54,7 +55,7 @@ std::vector<std::uint32_t> through_buffer(std::vector<std::uint32_t> order, std:
       drawn = buffer.back();
       buffer.pop_back();
     }
-    order[place] = out;  // read already: what is in the buffer comes from before `next`, which is ahead
+    order[place] = out;  // read already: the buffer has samples from before `next`, which is ahead
   }
   return order;
 }
@@ -136,7 +137,7 @@ class Shards final : public ImageSource {
     return {&shards_[shard], static_cast<std::size_t>(index - (shard == 0 ? 0 : ends_[shard - 1]))};
   }
 
-  /// The image's bytes and no others. UserError where the shard is not the one that was indexed.
+  /// Reads the image's bytes and no others. Throws UserError if the shard is not the one that was indexed.
   static void read_bytes(const ShardIndex& shard, const ShardImage& image, std::vector<std::byte>& bytes) {
     const auto fail = [&shard](int error) {
       user_error("cannot read {}: {}", visible(shard.path), std::generic_category().message(error));

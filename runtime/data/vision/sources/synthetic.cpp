@@ -1,5 +1,5 @@
-// Images that can be learnt, without a file: each class is a coarse random pattern, each image its class's
-// pattern under noise. The splits share the patterns and no image. The same bytes on every machine.
+// Learnable images without a file. Each class is a coarse random pattern, and each image is its class's
+// pattern under noise. The splits share the patterns but no image. The bytes are the same on every machine.
 #include <algorithm>
 
 #include "ir/error.h"
@@ -12,9 +12,9 @@ namespace {
 
 constexpr std::int64_t kPatternCells = 4;  // a class pattern is a grid of 4 x 4 grey levels a channel
 constexpr int kPixelNoise = 48;            // added to a pixel: uniform in [-48, 48)
-constexpr std::int64_t kAnyClasses = 10;   // where nobody asks for labels
+constexpr std::int64_t kAnyClasses = 10;   // if no labels are requested
 
-/// A byte of the stream: its numbers are integers all the way, so that no machine rounds them otherwise.
+/// Returns a byte of the stream. It comes from integers only, so that no machine rounds it differently.
 int random_byte(const ir::PhiloxStream& stream, std::uint64_t index) {
   return static_cast<int>(stream.bits(index) >> 24);
 }

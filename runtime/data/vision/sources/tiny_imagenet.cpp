@@ -1,6 +1,6 @@
-// Tiny ImageNet as it is distributed: PATH/train/WNID/images/NAME.JPEG, and PATH/val/images/NAME.JPEG with the classes
-// in PATH/val/val_annotations.txt. Classes count in the order of the names of train's folders, as torchvision's
-// ImageFolder has them.
+// Tiny ImageNet as it is distributed: PATH/train/WNID/images/NAME.JPEG, and PATH/val/images/NAME.JPEG with
+// the classes in PATH/val/val_annotations.txt. Classes are numbered in the order of the names of train's
+// folders, as in torchvision's ImageFolder.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -18,12 +18,12 @@ namespace {
 
 constexpr const char* kAnnotations = "val_annotations.txt";
 
-/// A line of val_annotations.txt: the file, its class and a box, parted by tabs.
+/// A line of val_annotations.txt: the file, its class and a box, separated by tabs.
 struct AnnotationLine {
   std::string_view file, wnid;
 };
 
-/// False where the line has another form.
+/// Returns false if the line has another form.
 bool parse_annotation(std::string_view line, AnnotationLine& parsed) {
   constexpr std::size_t kFields = 6;
   std::string_view fields[kFields];
@@ -107,10 +107,10 @@ class AnnotationReader {
   std::unordered_map<std::string, std::int64_t> labels_;  // by wnid
   std::unordered_map<std::string, std::string>
       unread_;  // paths by name, of images that no line has named yet
-  std::unordered_map<std::string, std::int64_t> lines_;  // that named a file
+  std::unordered_map<std::string, std::int64_t> lines_;  // the line that named a file
 };
 
-/// Often val's images are moved into a folder for each class, as training's are.
+/// Often val's images have been moved into one folder per class, as training's are.
 [[noreturn]] void refuse_without_annotations(const std::filesystem::path& val) {
   if (!is_image_folder(val)) user_error("{}: No such file or directory", visible(val.native()));
   const std::vector<std::string> folders = class_folders(val);

@@ -1,4 +1,5 @@
-// Random brightness, contrast, saturation and hue, in random order, as torchvision's ColorJitter of Pillow's images.
+// Random brightness, contrast, saturation and hue, in random order, as in torchvision's
+// ColorJitter of Pillow's images.
 #include <algorithm>
 #include <array>
 #include <utility>

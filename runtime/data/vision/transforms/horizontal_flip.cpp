@@ -35,12 +35,13 @@ class HorizontalFlip final : public TransformOf<std::uint8_t, std::uint8_t> {
   }
 
  private:
-  /// The third of the four numbers of data.augment that a sample has; random_crop takes two.
+  /// Uses the third of the four numbers that a sample has in data.augment; random_crop takes two.
   static bool is_mirrored(const SampleRandom& random) {
     return random.below(random.sample * kSharedDraws + 2, 2) != 0;
   }
 
-  /// Eight pixels at a time: compilers turn a loop of bytes into slower code for processors of the baseline.
+  /// Mirrors eight pixels at a time: for baseline processors, compilers turn a loop
+  /// over bytes into slower code.
   static void mirror(const std::uint8_t* line, std::uint8_t* out, std::int64_t width) {
     const auto mirror_eight = [&](std::int64_t x) {
       std::uint64_t eight = 0;

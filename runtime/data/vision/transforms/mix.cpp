@@ -1,6 +1,7 @@
-// MixUp (Zhang et al., ICLR 2018) and CutMix (Yun et al., ICCV 2019) as timm draws them, once a batch: each image
-// meets the one that stands as far from the batch's end, with a share 1 - lambda, lambda from Beta(alpha, alpha).
-// MixUp blends them; CutMix copies a box of that share of the area. Targets are blended by the same shares.
+// MixUp (Zhang et al., ICLR 2018) and CutMix (Yun et al., ICCV 2019), drawn once per batch as in timm. Each
+// image is paired with the one at the same distance from the batch's end. Its share is lambda from
+// Beta(alpha, alpha), the other's 1 - lambda. MixUp blends the two; CutMix copies a box of that share of the
+// area. Targets are blended by the same shares.
 #include <algorithm>
 #include <boost/math/distributions/beta.hpp>
 #include <cmath>
@@ -11,14 +12,14 @@
 namespace rewire::runtime {
 namespace {
 
-constexpr double kLeastAlpha = 1e-3, kMostAlpha = 1000;  // between them the quantile is tested
+constexpr double kLeastAlpha = 1e-3, kMostAlpha = 1000;  // the quantile is tested between them
 
 /// The quantile of Beta(alpha, alpha) at u.
 double beta(double alpha, double u) {
   return boost::math::quantile(boost::math::beta_distribution<double>(alpha, alpha), u);
 }
 
-/// 0 or a number that `beta` takes.
+/// Returns alpha: 0, or a number that `beta` takes.
 double alpha_of(const ir::Attributes& values, std::string_view key) {
   const double alpha = values.get_double(key);
   if (alpha > 0 && alpha < kLeastAlpha)
@@ -26,7 +27,7 @@ double alpha_of(const ir::Attributes& values, std::string_view key) {
   return alpha;
 }
 
-/// first = own first + other last, and the same of the other's with the shares exchanged.
+/// Computes first = own first + other last, and last = own last + other first.
 void blend(float* first, float* last, std::size_t size, float own, float other) {
   for (std::size_t i = 0; i < size; ++i) {
     const float a = first[i], b = last[i];
@@ -73,7 +74,8 @@ class Mix final : public BatchTransform {
  private:
   enum Draw : std::uint64_t { kWhether, kWhich, kLambda, kRow, kColumn, kDraws };
 
-  /// Of that share of the area, its middle anywhere in the image, without what lies outside.
+  /// Returns a box of that share of the area. Its middle is anywhere in the image;
+  /// what lies outside is cut off.
   Box box_of(double share, const SampleRandom& random) const {
     const double side = std::sqrt(share);
     const auto span = [&](std::int64_t extent, Draw which) {
@@ -87,7 +89,7 @@ class Mix final : public BatchTransform {
     return {top, left, bottom - top, right - left};
   }
 
-  /// The box of two images; of the image in the middle of an odd batch, with itself.
+  /// Exchanges the box between two images. The middle image of an odd batch is paired with itself.
   void exchange(float* first, float* last, const Box& box) const {
     if (first == last) return;
     for (std::int64_t channel = 0; channel < image_[0]; ++channel) {

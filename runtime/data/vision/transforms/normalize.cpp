@@ -1,4 +1,4 @@
-// (pixel / 255 - mean) / std in double, rounded once: bytes to floats by a table of 256 a channel.
+// (pixel / 255 - mean) / std in double, rounded once. A table of 256 floats per channel converts the bytes.
 #include <cmath>
 
 #include "ir/error.h"
@@ -49,7 +49,8 @@ class Normalize final : public TransformOf<std::uint8_t, float> {
   }
 
  private:
-  /// Without the word that they do not overlap, a store would hold up the loads behind it: twice the time.
+  /// Without __restrict, which excludes an overlap, each store would delay the
+  /// loads after it: twice the time.
   static void look_up(const float* __restrict table, const std::uint8_t* __restrict pixels,
                       float* __restrict out, std::int64_t size) {
     for (std::int64_t i = 0; i < size; ++i) out[i] = table[pixels[i]];

@@ -1,5 +1,5 @@
-// RandAugment (Cubuk et al., 2020): a few operations, each drawn from a list, of one strength. Lists, strengths and
-// pixels are torchvision's RandAugment's or those of timm's `rand-m9-mstd0.5-inc1`.
+// RandAugment (Cubuk et al., 2020): a few operations of one strength, each drawn from a list. Lists,
+// strengths and pixels are those of torchvision's RandAugment, or of timm's `rand-m9-mstd0.5-inc1`.
 #include <algorithm>
 #include <cmath>
 
@@ -56,7 +56,8 @@ double spaced(double begin, double end, int bin) {
                                   : last - step * static_cast<float>(kMagnitudeBins - 1 - bin);
 }
 
-/// What an operation takes of torchvision's magnitudes: a shear, pixels, degrees, a factor, bits, a threshold.
+/// Converts torchvision's magnitude to an operation's argument: a shear, pixels, degrees,
+/// a factor, bits, a threshold.
 double torchvision_argument(AugmentOp op, int bin, double sign, double height, double width) {
   switch (op) {
     case AugmentOp::shear_x:
@@ -83,7 +84,7 @@ double torchvision_argument(AugmentOp op, int bin, double sign, double height, d
   }
 }
 
-/// The same of timm's level in [0, 10], of its operations that increase with it.
+/// Does the same for timm's level in [0, 10], with timm's operations that increase with it.
 double timm_argument(AugmentOp op, double level, double sign, double height, double width) {
   const double share = level / kMostLevel;
   switch (op) {

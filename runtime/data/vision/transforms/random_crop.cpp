@@ -50,21 +50,21 @@ class RandomCrop final : public TransformOf<std::uint8_t, std::uint8_t> {
             random.below(first + 1, 2 * padding_ + 1) - padding_};
   }
 
-  /// The place in [0, extent) whose pixel stands at `place` of the padded image; the edge itself is not
-  /// repeated.
+  /// Returns the place in [0, extent) whose pixel is mirrored to `place` of the padded image. The
+  /// edge itself is not repeated.
   static std::int64_t mirrored(std::int64_t place, std::int64_t extent) {
     if (place < 0) return -place;
     return place < extent ? place : 2 * (extent - 1) - place;
   }
 
-  /// One channel.
+  /// Cuts out one channel.
   void cut_out(const std::uint8_t* image, std::uint8_t* out, std::int64_t dy, std::int64_t dx) const {
-    const std::int64_t height = height_, width = width_;  // a store of a byte could change the members
+    const std::int64_t height = height_, width = width_;  // locals: a byte store could change members
     const bool reflect = reflect_;
     // Rows [top, bottom) and columns [left, right) are the image's own; all else is padding.
     const auto top = std::clamp<std::int64_t>(-dy, 0, height), bottom = std::clamp(height - dy, top, height);
     const auto left = std::clamp<std::int64_t>(-dx, 0, width), right = std::clamp(width - dx, left, width);
-    // One copy for all rows: what it puts into the columns of the padding is written over.
+    // One copy for all rows. What it puts into the columns of the padding is overwritten below.
     if (top < bottom && left < right) {
       std::copy_n(image + (top + dy) * width + left + dx, (bottom - top - 1) * width + right - left,
                   out + top * width + left);

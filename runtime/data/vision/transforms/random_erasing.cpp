@@ -1,5 +1,5 @@
-// Random erasing (Zhong et al., 2020), as timm's RandomErasing: a box of the normalized image becomes zero, one
-// random colour or noise.
+// Random erasing (Zhong et al., 2020), as timm's RandomErasing: a box of the normalized image becomes
+// zero, one random colour or noise.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -13,7 +13,7 @@ namespace {
 
 enum class Content : std::uint8_t { zero, colour, noise };
 
-/// Of each 16 bits, the normal number below which (bits + 1/2) / 2^16 of all lie.
+/// Returns for each 16-bit number the normal quantile of (bits + 1/2) / 2^16.
 std::vector<float> normal_quantiles() {
   constexpr std::size_t kCount = 1 << 16;
   std::vector<float> quantiles(kCount);
@@ -31,7 +31,7 @@ std::vector<float> normal_quantiles() {
   return quantiles;
 }
 
-/// One normal number behind the other: Philox blocks of a key, 16 bits a number.
+/// A sequence of normal numbers from the Philox blocks of a key, with 16 bits per number.
 class Normals {
  public:
   explicit Normals(std::array<std::uint32_t, 2> key) : key_(key) {}
@@ -104,10 +104,11 @@ class RandomErasing final : public TransformOf<float, float> {
 
  private:
   static constexpr std::uint64_t kTries = 10;
-  // Of a sample: whether, the key of the normal numbers, one that is free; share, ratio, top and left of each try.
+  // Draws of a sample: whether to erase, two for the key of the normal numbers, one that is unused; then
+  // share, ratio, top and left of each try.
   static constexpr std::uint64_t kEraseDraws = 4 + 4 * kTries;
 
-  /// The box of `h` x `w` whose corner in the first channel is `corner`.
+  /// Erases the box of `h` x `w` whose corner in the first channel is `corner`.
   void erase(float* corner, std::int64_t h, std::int64_t w, Normals normals) const {
     for (std::int64_t channel = 0; channel < shape_[0]; ++channel) {
       const float colour = content_ == Content::colour ? normals.next() : 0.0F;

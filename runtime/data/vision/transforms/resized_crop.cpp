@@ -1,7 +1,7 @@
-// Images of any size at the network's. Training, as torchvision's RandomResizedCrop: a box of a random share of the
-// area and a random aspect ratio, scaled to the network's size. Evaluation, and training without a share, as its
-// Resize and CenterCrop: the image is scaled until its shorter side is the network's over crop_pct, and the middle is
-// cut out of it.
+// Brings images of any size to the network's. Training is as in torchvision's RandomResizedCrop: a box of a
+// random share of the area and a random aspect ratio is scaled to the network's size. Evaluation, and
+// training without a share, are as in its Resize and CenterCrop: the image is scaled until its shorter side
+// is the network's over crop_pct, and the middle is cut out of it.
 #include <algorithm>
 #include <cmath>
 
@@ -15,8 +15,8 @@ namespace {
 constexpr int kTries = 10;
 constexpr std::uint64_t kDraws = 4 * kTries;  // of a sample: share, ratio, top and left of each try
 
-/// A box of the image whose share of its area and whose aspect ratio (width over height) are random; the largest
-/// box in the middle that has a ratio of the range, where no try fits.
+/// Returns a box with a random share of the image's area and a random aspect ratio (width over height). If
+/// no try fits, returns the largest box in the middle whose ratio is in the range.
 Box random_box(std::int64_t height, std::int64_t width, const ir::Doubles& scale, const ir::Doubles& ratio,
                const SampleRandom& random) {
   const auto rows = static_cast<double>(height), columns = static_cast<double>(width);
@@ -43,7 +43,7 @@ Box random_box(std::int64_t height, std::int64_t width, const ir::Doubles& scale
   return box;
 }
 
-/// The middle of the image once it has been scaled until it covers the network's size over `share`.
+/// Returns the middle of the image, scaled until it covers the network's size over `share`.
 Frame middle(std::int64_t height, std::int64_t width, const ir::Shape& network, double share) {
   const auto part = [&](std::int64_t extent) {
     return static_cast<std::int64_t>(std::floor(static_cast<double>(extent) / share));

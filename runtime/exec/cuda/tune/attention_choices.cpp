@@ -22,10 +22,11 @@ using codegen::Program;
 using codegen::View;
 using cuda::Address;
 
-constexpr std::size_t kTimedEngines = 2;  // of cuDNN's that are timed: the heuristic's first
+constexpr std::size_t kTimedEngines = 2;  // cuDNN's engines that are timed: the first of its heuristic
 constexpr const char* kToTimeAttention = "to time attention";
 
-/// The program of one attention over buffers of its own, in the order of AttentionMemory, and our kernels.
+/// The program of one attention, with our kernels. It has buffers of its own, in
+/// the order of AttentionMemory.
 class AttentionTrial {
  public:
   explicit AttentionTrial(const DeviceAttentionShape& shape, const codegen::WorkGrain& grain) {
@@ -66,7 +67,7 @@ class AttentionTrial {
   std::vector<codegen::KernelLaunch> launches_;
 };
 
-/// Runs candidates on memory of their own, by the device's clock: 0 is ours.
+/// Times candidates on memory of its own by the device's clock. Candidate 0 is our kernels.
 class AttentionBench {
  public:
   AttentionBench(const DeviceAttentionShape& shape, const codegen::cuda::DeviceTarget& target,
@@ -88,7 +89,8 @@ class AttentionBench {
     return {0, [this] { return timer_.time(0, [this] { run_ours(); }); }};
   }
 
-  /// Out of the race, with a line in the log, where a call of cuDNN's fails. nullopt: it has no plan.
+  /// Returns nullopt if the engine has no plan. If a cuDNN call fails, the candidate leaves the race
+  /// and the failure is logged.
   std::optional<Racer> engine(std::size_t candidate, CudnnAttention attention, const std::string& text) {
     if (!attention.choose(text)) return std::nullopt;
     struct Theirs {
@@ -130,7 +132,7 @@ class AttentionBench {
   GraphTimer timer_;
 };
 
-/// What cuDNN has for a shape, or why it has nothing.
+/// Returns cuDNN's engines for a shape. If it has none, logs the reason and returns nullopt.
 std::optional<CudnnAttention> engines_of(const DeviceAttentionShape& shape, CudaLibraries& libraries) {
   const auto none = [](LogLevel level, const std::exception& why) {
     write_log(level, fmt::format("our kernels compute attention: {}", why.what()));
@@ -171,7 +173,8 @@ void choose_attention(DevicePrograms& device, const CompileOptions& compiling, T
     choice.key = codegen::full_name(shape);
     choice.candidates = {std::string(kOwnKernels)};
     choice.labels = {std::string(kOwnKernels)};
-    // cuDNN's list, asked for once. It builds no plan, which takes seconds: that is left to whoever runs one.
+    // cuDNN's list of engines, requested once. Listing builds no plan, which takes
+    // seconds: only a run builds one.
     std::optional<std::vector<std::string>> known;
     const auto engines = [&]() -> const std::vector<std::string>& {
       if (!known) {

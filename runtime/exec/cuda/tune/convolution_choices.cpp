@@ -18,10 +18,10 @@ namespace {
 using codegen::CudnnConvolution;
 using codegen::DeviceConvolution;
 
-constexpr std::size_t kTimedConvolutionEngines = 6;  // the heuristic's first
+constexpr std::size_t kTimedConvolutionEngines = 6;  // the first of cuDNN's heuristic
 constexpr const char* kToTimeConvolutions = "to time convolutions";
 
-/// Runs engines on memory of their own, by the device's clock.
+/// Times engines on memory of its own by the device's clock.
 class ConvolutionBench {
  public:
   ConvolutionBench(const DeviceConvolution& convolution, const cuda::Stream& stream, std::size_t engines)
@@ -65,7 +65,8 @@ class ConvolutionBench {
   GraphTimer timer_;
 };
 
-/// With the plan of this engine and no other; nullopt, with a line in the log, if there is none.
+/// Returns the convolution with a plan of exactly this engine. If there is none,
+/// logs it and returns nullopt.
 std::optional<CudnnConvolution> exactly(const std::string& engine, const DeviceConvolution& convolution,
                                         CudaLibraries& libraries) {
   std::string why = "it makes no plan";
@@ -79,7 +80,7 @@ std::optional<CudnnConvolution> exactly(const std::string& engine, const DeviceC
   return std::nullopt;
 }
 
-/// Of all programs, each once, in their order.
+/// Returns the convolutions of all programs in their order, without duplicates.
 std::vector<DeviceConvolution> convolutions_of(const DevicePrograms& device) {
   std::vector<DeviceConvolution> convolutions;
   std::set<DeviceConvolution> known;

@@ -21,13 +21,13 @@ using codegen::ProductEpilogue;
 using ir::DType;
 using ir::Value;
 
-constexpr std::int64_t kColumns = 8;  // of the product that reads the epilogue's result
+constexpr std::int64_t kColumns = 8;  // columns of the product that reads the epilogue's result
 
 Value gelu_by_tanh(ir::Builder& b, Value x) {
   return b.emit(ir::Opcode::gelu, {x}, {{"approximate", std::string("tanh")}});
 }
 
-/// What it reads are arguments, and a parameter of the bias.
+/// Makes a module that computes one epilogue. Its inputs are arguments, and the bias is a parameter.
 class EpilogueTrial {
  public:
   EpilogueTrial(const ProductEpilogue& epilogue, bool tf32)
@@ -50,7 +50,7 @@ class EpilogueTrial {
   Value narrow(Value x) { return b_.cast(x, epilogue_.result); }
   Value wide(Value x) { return b_.cast(x, DType::f32); }
 
-  /// By a product, as the second layer of a network does.
+  /// Reads `x` by a matrix product, as a network's second layer does.
   void read(const char* name, Value x) { b_.result(name, b_.matmul(x, reader_)); }
 
   void forward() {

@@ -25,7 +25,7 @@ bool may_transform(const ir::Function& function) {
   });
 }
 
-/// Of all functions, each once, in their order: as they are behind the passes before.
+/// Returns the transforms of these functions in order, without duplicates, as the passes before leave them.
 std::vector<FourierRows> transforms_of(const ir::Module& module, const std::vector<std::string>& functions) {
   std::vector<FourierRows> transforms;
   for (const ir::Function& function : module.functions) {
@@ -42,8 +42,8 @@ std::vector<FourierRows> transforms_of(const ir::Module& module, const std::vect
   return transforms;
 }
 
-/// What it reads is written by a kernel, and its result is read by one: as in a network, where a transform's
-/// layout is theirs to deal with.
+/// Returns a module in which a kernel writes the transform's input and another reads its result. In a
+/// network too, these kernels handle the transform's layout.
 ir::Module trial_of(const FourierRows& rows) {
   ir::Module module;
   module.name = "trial";
@@ -59,7 +59,7 @@ ir::Module trial_of(const FourierRows& rows) {
   return module;
 }
 
-/// The model's first; empty where the host has to.
+/// Returns the candidates, the cost model's first; none if only the host can compute the transform.
 std::vector<std::string> candidates_of(const FourierRows& rows, CudaLibraries& libraries) {
   std::vector<std::string> candidates;
   if (ir::has_fourier_product(rows)) candidates.emplace_back(kConstantsAnswer);

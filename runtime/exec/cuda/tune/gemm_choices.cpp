@@ -18,7 +18,7 @@ using codegen::DeviceGemmShape;
 
 constexpr int kCandidates = 8;
 
-/// The bytes from the first to the last element of a matrix of every batch.
+/// Returns the bytes from the first to the last element of all matrices of the batch.
 std::int64_t bytes_of(const DeviceGemmShape& shape, const DeviceGemmShape::Matrix& matrix, std::int64_t rows,
                       std::int64_t columns, ir::DType dtype) {
   const std::int64_t last =
@@ -26,7 +26,7 @@ std::int64_t bytes_of(const DeviceGemmShape& shape, const DeviceGemmShape::Matri
   return (last + 1) * static_cast<std::int64_t>(ir::dtype_bytes(dtype));
 }
 
-/// Runs a product's algorithms on memory of its own, by the device's clock.
+/// Times a product's algorithms on memory of its own by the device's clock.
 class GemmBench {
  public:
   GemmBench(const DeviceGemmShape& shape, DeviceGemm& gemm, const cuda::Stream& stream)
@@ -48,7 +48,7 @@ class GemmBench {
       stream.fill(memory->address(), kTimedByte, memory->bytes(), kPurpose);
   }
 
-  /// Seconds a product.
+  /// Returns seconds per product.
   double time(std::size_t algorithm) {
     gemm_.choose(static_cast<int>(algorithm));
     return timer_.time(algorithm, [this] { run(); });
@@ -71,14 +71,14 @@ class GemmBench {
   GraphTimer timer_;
 };
 
-/// "2: algorithm 66, tile 18, stages 35, split 1, swizzle 0, option 0": the rank tells those apart of which
-/// the words say the same.
+/// Returns "2: algorithm 66, tile 18, stages 35, split 1, swizzle 0, option 0". The rank distinguishes
+/// algorithms with the same text.
 std::string label(std::size_t rank, const std::string& algorithm) {
   const std::size_t from = algorithm.find("algorithm"), to = algorithm.rfind(": ");
   return fmt::format("{}: {}", rank + 1, algorithm.substr(from, to - from));
 }
 
-/// Of all programs, each once, in their order.
+/// Returns the products of all programs in their order, without duplicates.
 std::vector<DeviceGemmShape> products_of(DevicePrograms& device) {
   std::vector<DeviceGemmShape> products;
   std::set<DeviceGemmShape> known;

@@ -24,14 +24,14 @@ using codegen::cuda::DeviceTarget;
 using codegen::cuda::Schedule;
 using cuda::Address;
 
-constexpr std::size_t kSchedules = 6;          // of a kernel
-constexpr double kShare = 0.002;               // of what a program's kernels cost: less is not worth asking
-constexpr double kOperationsOfAByte = 20;      // that a GPU computes while it moves one
-constexpr unsigned char kWholeNumbers = 0x01;  // whole numbers of like bytes, truth values that hold
+constexpr std::size_t kSchedules = 6;          // candidates of a kernel
+constexpr double kShare = 0.002;               // smallest share of a program's kernel cost that is timed
+constexpr double kOperationsOfAByte = 20;      // operations that a GPU computes while it moves a byte
+constexpr unsigned char kWholeNumbers = 0x01;  // integers of equal bytes; true as a boolean
 constexpr const char* kKernelMemory = "timing kernels";
 constexpr const char* kKernelPurpose = "to time kernels";
 
-/// Runs a launch's kernels, one a schedule, on memory of their own, by the device's clock.
+/// Times a launch's kernels, one per schedule, on memory of its own by the device's clock.
 class TileBench {
  public:
   TileBench(const Program& program, const KernelLaunch& launch, std::vector<CudaKernel> kernels,
@@ -43,9 +43,9 @@ class TileBench {
     bind(launch);
   }
 
-  /// Seconds a launch.
+  /// Returns seconds per launch.
   double time(std::size_t kernel) {
-    // What is computed in place grows by few steps only.
+    // A kernel that computes in place changes its input at each run: refill it, so that it grows little.
     for (const std::int32_t buffer : written_) fill(places_.at(buffer));
     return timer_.time(kernel, [&] {
       cuda::launch(kernels_[kernel].function, kernels_[kernel].grid, arguments_, stream_, kKernelPurpose);
@@ -96,19 +96,19 @@ class TileBench {
 
   std::vector<CudaKernel> kernels_;
   const cuda::Stream& stream_;
-  std::map<std::int32_t, Place> places_;  // of buffers
+  std::map<std::int32_t, Place> places_;  // by buffer
   std::set<std::int32_t> written_;
   cuda::DeviceMemory memory_, table_;
   std::vector<Address> arguments_;
   GraphTimer timer_;
 };
 
-/// A kernel of the programs, under the first launch of it.
+/// A kernel of the programs, represented by its first launch.
 struct Question {
   const Program* program = nullptr;
   const KernelLaunch* launch = nullptr;
   std::string key;
-  double share = 0;  // of its program's kernels, the largest of all programs
+  double share = 0;  // of its program's kernel cost; the largest over all programs
 };
 
 double weight_of(const Program& program, const codegen::Launch& launch) {
@@ -116,7 +116,7 @@ double weight_of(const Program& program, const codegen::Launch& launch) {
   return std::max(static_cast<double>(cost.bytes), static_cast<double>(cost.flops) / kOperationsOfAByte);
 }
 
-/// Those that cost most first.
+/// Returns the kernels to time, those with the largest cost first.
 std::vector<Question> questions_of(const std::vector<Program>& programs, const DeviceTarget& target) {
   std::vector<Question> questions;
   std::map<std::string, std::size_t> known;  // by key
@@ -142,7 +142,7 @@ std::vector<Question> questions_of(const std::vector<Program>& programs, const D
   return questions;
 }
 
-/// Machine code of every candidate of some choices.
+/// The machine code of every candidate of several choices.
 class Candidates {
  public:
   Candidates(const DeviceTarget& target, const CompileOptions& compiling) : kernels_(target, compiling) {}
@@ -150,9 +150,9 @@ class Candidates {
   void add(const KernelLaunch& launch, const std::vector<std::string>& schedules) {
     for (const CudaKernels::Scheduled& one : scheduled(launch, schedules)) wanted_.push_back(one);
   }
-  /// All that were added, together.
+  /// Compiles all that were added, together.
   void compile() { kernels_.load(std::exchange(wanted_, {})); }
-  /// In the order of the schedules.
+  /// Returns the kernels in the order of the schedules.
   std::vector<CudaKernel> of(const KernelLaunch& launch, const std::vector<std::string>& schedules) {
     return kernels_.load(scheduled(launch, schedules));
   }
@@ -175,7 +175,7 @@ std::vector<std::string> texts_of(const std::vector<Schedule>& schedules) {
   return texts;
 }
 
-/// The candidates of a question that do not spill, if the model's does not.
+/// Returns the candidates that spill no more than the cost model's schedule.
 std::vector<Racer> racers_of(const Question& question, const std::vector<std::string>& schedules,
                              Candidates& candidates, const cuda::Stream& stream) {
   const std::vector<CudaKernel> kernels = candidates.of(*question.launch, schedules);
