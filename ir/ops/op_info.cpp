@@ -1,5 +1,5 @@
-// The checks that every op passes, whoever built it: operand count, attributes, shape rule, type limits. The
-// messages are one line: op, place, what is wrong, operand types.
+// The checks that every op must pass, whatever code built it: operand count, attributes, shape rule, type
+// limits. A message is one line: op, place, what is wrong, operand types.
 #include "ir/ops/op_info.h"
 
 #include <array>
@@ -10,22 +10,20 @@
 namespace rewire::ir {
 namespace {
 
-/// Element counts stay below this, so that sizes in bytes and products of two of them are safe to compute.
-
 std::string_view kind_name(AttributeKind kind) {
   constexpr std::array<std::string_view, 6> kNames = {
       "true or false", "an integer", "a number", "a string", "a list of integers", "a list of numbers"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-/// The kind an attribute value has by itself; the variant's alternatives stand in AttributeKind's order.
+/// Returns the kind of an attribute's value. The variant's alternatives are in AttributeKind's order.
 AttributeKind kind_of(const Attribute& attribute) {
   static_assert(std::variant_size_v<Attribute> == 6);
   return static_cast<AttributeKind>(attribute.index());
 }
 
-/// The value as one of `kind`, where that loses nothing: an integer where a number is asked for, [] for
-/// either list.
+/// Returns the value converted to `kind`, or nothing if that loses something. It converts an integer to a
+/// number, integers to numbers, and [] to either kind of list.
 std::optional<Attribute> as_kind(const Attribute& attribute, AttributeKind kind) {
   if (kind_of(attribute) == kind) return attribute;
   if (kind == AttributeKind::floating && std::holds_alternative<std::int64_t>(attribute)) {
@@ -85,13 +83,15 @@ void check_operand_count(const OpInfo& info, std::size_t given) {
   user_error("takes {} to {} operands, got {}", minimum, info.max_operands, given);
 }
 
+/// Keeps element counts below kMaxElements (ir/verify.h), so that computing with sizes is safe.
 void check_limits(const TensorType& type) {
   std::int64_t count = 1;
   for (std::int64_t extent : type.shape) {
     if (extent < 1) user_error("result type {} has an extent below 1", to_string(type));
-    if (extent >= kMaxElements || (count *= extent) >= kMaxElements) {
+    if (extent > (kMaxElements - 1) / count) {
       user_error("result type {} has 2^40 elements or more", to_string(type));
     }
+    count *= extent;
   }
 }
 

@@ -225,7 +225,7 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
       row("train", "tf32", &train.tf32,
           "round the operands of f32 matrix products to TF32; needs --device cuda"),
       row("train", "recompute", &train.recompute,
-          "activations that the backward pass computes again instead of keeping; none: no activations; auto: "
+          "activations that the backward pass computes again instead of keeping; none: keep all; auto: "
           "those that cost less to compute than to keep; block: everything inside a block",
           {}, {"auto", "none", "block"}),
       path_row("train", "weights", &train.weights,

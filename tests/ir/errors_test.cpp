@@ -138,6 +138,9 @@ TEST_CASE("Result types: missing where asked for, wrong where not, too large") {
           [](Bench& t) { t.b.constant(1, DType::f32, {2, 0}); });
   refuses("constant: result type f32[1048576,1048576] has 2^40 elements or more",
           [](Bench& t) { t.b.constant(1, DType::f32, {1 << 20, 1 << 20}); });
+  // A product of two extents below the limit, which is 0 modulo 2^64.
+  refuses("constant: result type f32[549755813888,549755813888] has 2^40 elements or more",
+          [](Bench& t) { t.b.constant(1, DType::f32, {std::int64_t{1} << 39, std::int64_t{1} << 39}); });
   refuses("iota: result type f32[9223372036854775807,9223372036854775807] has 2^40 elements or more",
           [](Bench& t) {
             constexpr std::int64_t kHuge = INT64_MAX;
