@@ -18,7 +18,9 @@
 
 namespace rewire::runtime {
 
-/// "NAME:key=value,layers=0+1" in parts, values still text; from a recipe, the same parts of its TOML.
+/// "NAME:key=value,layers=0+1" in parts, values still text; from a recipe, the same parts of its TOML. A value
+/// that begins with a double or single quote ends at the next such quote, and holds what is between them:
+/// NAME:text="a, b".
 struct PluginSpec {
   std::string name;  // a name to search for, or a path (any text with a slash)
   std::vector<std::pair<std::string, std::string>> values;

@@ -1,4 +1,4 @@
-// The reader of plugin specs on any text: what it accepts is the same text when it is put together again.
+// The reader of plugin specs on any text: the same values in quotes, written anew, are read as the same spec.
 #include <string>
 #include <string_view>
 
@@ -10,9 +10,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   runtime::PluginSpec spec;
   if (!test::accepted([&] { spec = runtime::parse_plugin_spec(text); })) return 0;
-  std::string joined = spec.name;
-  for (const auto& [key, value] : spec.values)
-    joined += (&key == &spec.values.front().first ? ":" : ",") + key + "=" + value;
-  test::require(joined == text);
+  std::string written = spec.name;
+  for (const auto& [key, value] : spec.values) {
+    const char quote = value.find('"') == std::string::npos ? '"' : '\'';
+    if (value.find(quote) != std::string::npos) return 0;  // it has both, which no quoted value can hold
+    written += (&key == &spec.values.front().first ? ":" : ",") + key + "=" + quote + value + quote;
+  }
+  const runtime::PluginSpec again = runtime::parse_plugin_spec(written);
+  test::require(again.name == spec.name && again.values == spec.values);
   return 0;
 }

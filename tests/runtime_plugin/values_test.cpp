@@ -21,6 +21,20 @@ TEST_CASE("A spec is a name, or a name with values") {
   CHECK(parse_plugin_spec("gain:note=").values == Values{{"note", ""}});
 }
 
+TEST_CASE("A value in quotes may hold commas and the other quote") {
+  const auto values = [](const std::string& text) { return parse_plugin_spec(text).values; };
+  CHECK(values("gain:note=\"a, b\",factor=2") == Values{{"note", "a, b"}, {"factor", "2"}});
+  CHECK(values("gain:factor=2,note='say \"a, b\"'") == Values{{"factor", "2"}, {"note", "say \"a, b\""}});
+  CHECK(values("gain:note=\"\"") == Values{{"note", ""}});
+  CHECK(values("gain:note=it's") == Values{{"note", "it's"}});  // a quote inside is a letter
+  CHECK(values("gain:note='a=b:c+d'") == Values{{"note", "a=b:c+d"}});
+  CHECK(spec_error("gain:note=\"a, b") ==
+        "plugin spec 'gain:note=\"a, b': the quote of 'note' is not closed");
+  CHECK(spec_error("gain:note='a'b,factor=2") ==
+        "plugin spec 'gain:note='a'b,factor=2': a comma must follow the closing quote of 'note'");
+  CHECK_THAT(spec_error("gain:note='a',"), REWIRE_CATCH_CONTAINS("'' is not key=value"));
+}
+
 TEST_CASE("A spec that is none is refused") {
   CHECK(spec_error("./a/:b=1") ==
         "plugin spec './a/:b=1' names a folder: write the path of the library in it, or --plugin-path ./a/");

@@ -108,9 +108,11 @@ TEST_CASE("What is wrong in a sweep is refused with its line and the nearest mat
       {"recipe = \"a\"\nplugins = [[\"b\", \"none\"]]",
        "s.toml:2: --plugin none clears the list of plugins: it cannot be combined with another --plugin"},
       {"recipe = \"a\"\nplugins = [\"b:c\"]",
-       "s.toml:2: plugin spec 'b:c': 'c' is not key=value (join the values of a list by +)"},
+       "s.toml:2: plugin spec 'b:c': 'c' is not key=value (join the values of a list by +, and put a value "
+       "that holds a comma in quotes)"},
       {"recipe = \"a\"\nplugins = [\"a\\nb:c\\n\"]",
-       "s.toml:2: plugin spec 'a\\x0ab:c\\x0a': 'c\\x0a' is not key=value (join the values of a list by +)"},
+       "s.toml:2: plugin spec 'a\\x0ab:c\\x0a': 'c\\x0a' is not key=value (join the values of a list by +, "
+       "and put a value that holds a comma in quotes)"},
       {"recipe = \"a\"\n[settings]\n\"train.e\\n\" = []", "s.toml:3: train.e\\x0a has no value"},
       {"recipe = \"a\"\nsettings = 1", "s.toml:2: settings is a section: write [settings]"},
       {"recipe = \"a\"\n[settings]\ntrain.epocs = 1",
