@@ -16,7 +16,7 @@ namespace {
 constexpr int kMostLinks = 40;  // the same as in Linux
 
 /// Who else may write (`who`: "its group" …), and the classes from which chmod takes that right (`letters`).
-/// Both are "" if only the owner may write.
+/// Both texts are "" if only the owner may write.
 struct Writers {
   std::string_view who, letters;
 };

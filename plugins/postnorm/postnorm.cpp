@@ -27,7 +27,7 @@ double shortcut_factor(const std::string& kind, const Join& join) {
   return kind == "keel" ? static_cast<double>(join.join_count) : 1;
 }
 
-/// Both are empty if the norm has no weights.
+/// Weight and bias of a norm; both values are empty if the norm has no weights.
 struct Norm {
   Value weight, bias;
 };

@@ -1,6 +1,7 @@
 // Every schedule that a kernel may take computes what the interpreter does: random tile kernels, attention on
 // tensor cores, rows that nothing divides. Beside the cost model's few, one that only had to fit: a recorded
-// answer may be any. REWIRE_FUZZ_SEED=n replays one random kernel, REWIRE_FUZZ_COUNT=n runs that many.
+// answer may be any. REWIRE_FUZZ_SEED=n replays one random kernel, REWIRE_FUZZ_COUNT=n draws that many, of which
+// the slice is run.
 #include <algorithm>
 #include <cstdlib>
 #include <random>

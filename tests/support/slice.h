@@ -21,7 +21,7 @@ struct Slice {
   }
   /// Returns true if the slice has the member of this number, for a set whose neighbours are alike.
   constexpr bool takes(std::uint64_t member) const { return member % count == index; }
-  /// The same for a set whose members have names.
+  /// Returns true if the slice has the member of this name, for a set whose members have names.
   constexpr bool takes(std::string_view name) const {
     std::uint64_t hash = 0;
     for (const char letter : name) hash = 31 * hash + static_cast<unsigned char>(letter);
