@@ -14,6 +14,8 @@
 #include "cli/stop.h"
 #include "cli/streams.h"
 #include "ir/error.h"
+#include "ir/printable.h"
+#include "ir/text_error.h"
 #include "runtime/sweep/runner.h"
 
 namespace rewire::cli {
@@ -64,6 +66,8 @@ runtime::SweepJob make_job(const SweepRequest& request, const runtime::Sweep& sw
       runtime::rewritten_module(result, 1);
       runtime::check_reached(result.plugins, result.recipe.train.epochs);
       return result;
+    } catch (const ir::TextError& error) {
+      throw ir::TextError(fmt::format("{}: {}: {}", visible(place), visible(run.name), error.what()));
     } catch (const UserError& error) {
       user_error("{}: {}: {}", place, run.name, error.what());
     }

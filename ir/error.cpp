@@ -8,6 +8,8 @@
 namespace rewire {
 namespace {
 
+constexpr std::size_t kLongestMessage = 2000;  // bytes of foreign text in a message
+
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -44,9 +46,23 @@ std::string did_you_mean(std::string_view name, const std::vector<std::string>& 
 }
 
 std::string one_line(std::string_view message) {
-  constexpr std::size_t kLongest = 2000;
-  const std::string_view kept = cut(message, kLongest);
+  const std::string_view kept = cut(message, kLongestMessage);
   return blanked(kept) + (kept.size() < message.size() ? " …" : "");
+}
+
+std::string few_lines(std::string_view message) {
+  constexpr int kMostLines = 8;
+  const std::string_view kept = cut(message, kLongestMessage);
+  std::string lines;
+  std::size_t begin = 0;
+  for (int line = 0; begin <= kept.size(); ++line) {
+    if (line == kMostLines) return lines + " …";
+    const std::size_t end = std::min(kept.find('\n', begin), kept.size());
+    if (line > 0) lines += '\n';
+    lines += blanked(kept.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines + (kept.size() < message.size() ? " …" : "");
 }
 
 }  // namespace rewire

@@ -59,5 +59,7 @@ std::string did_you_mean(std::string_view name, const std::vector<std::string>& 
 /// Makes foreign text (a plugin's, a library's) fit for a one-line message: control characters become
 /// spaces, and text after 2000 bytes is cut, between two characters of UTF-8.
 std::string one_line(std::string_view message);
+/// Does as one_line(), but keeps the first eight lines of the message.
+std::string few_lines(std::string_view message);
 
 }  // namespace rewire

@@ -101,6 +101,7 @@ void HostCall::fail(std::string_view message) {
 void HostCall::refuse(std::string_view message) {
   if (failed_) return;
   fail(message);
+  error_ = few_lines(message);
   refused_ = true;
 }
 

@@ -45,8 +45,9 @@ std::uint64_t seed(rewire_call token) {
 void log(rewire_call token, std::uint32_t level, const char* message) {
   guarded_status(token, [&](HostCall& call) {
     const std::uint32_t known = std::min<std::uint32_t>(level, REWIRE_LOG_WARNING);
-    write_log(static_cast<LogLevel>(known),
-              fmt::format("plugin {}: {}", call.plugin().name(), one_line(required(message, "message"))));
+    const std::string line = one_line(required(message, "message"));
+    if (known == REWIRE_LOG_WARNING && !call.plugin().logs_first(line)) return;
+    write_log(static_cast<LogLevel>(known), fmt::format("plugin {}: {}", call.plugin().name(), line));
   });
 }
 

@@ -3,6 +3,8 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +27,9 @@ class Plugin {
   std::vector<std::pair<std::string, std::string>> values() const;
   /// Returns nullptr if the schema has no such parameter.
   const ir::Attribute* find_value(std::string_view parameter) const;
+  /// Returns true if the plugin has not logged this message before: a network is rewritten several times, and
+  /// a warning is said once.
+  bool logs_first(const std::string& message) const;
 
  private:
   /// `plugin`: as the user named it, for messages.
@@ -33,6 +38,8 @@ class Plugin {
   std::shared_ptr<const Library> library_;
   Filters filters_;
   std::map<std::string, std::pair<ir::Attribute, std::string>, std::less<>> values_;  // parsed, and as text
+  mutable std::mutex logged_mutex_;
+  mutable std::set<std::string> logged_;
 };
 
 }  // namespace rewire::runtime

@@ -73,6 +73,11 @@ void Plugin::set(const std::string& parameter, const std::string& text, const st
              did_you_mean(parameter, known), plugin);
 }
 
+bool Plugin::logs_first(const std::string& message) const {
+  const std::lock_guard lock(logged_mutex_);
+  return logged_.insert(message).second;
+}
+
 const ir::Attribute* Plugin::find_value(std::string_view parameter) const {
   const auto found = values_.find(parameter);
   return found == values_.end() ? nullptr : &found->second.first;

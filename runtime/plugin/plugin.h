@@ -14,6 +14,7 @@
 #include "ir/error.h"
 #include "ir/module.h"
 #include "ir/schema.h"
+#include "ir/text_error.h"
 #include "runtime/io/host_tensor.h"
 
 namespace rewire::runtime {
@@ -76,10 +77,11 @@ const PluginInfo& plugin_info(const Plugin& plugin);
 /// Returns all values in force, as the resolved recipe records them.
 std::vector<std::pair<std::string, std::string>> plugin_values(const Plugin& plugin);
 
-/// A plugin's own refusal of a module or its weights, as opposed to an error that the host found.
-class PluginRefusal : public UserError {
+/// A plugin's own refusal of a module or its weights, as opposed to an error that the host found. Its
+/// message may have a few lines, such as a text of the user's and a caret.
+class PluginRefusal : public ir::TextError {
  public:
-  using UserError::UserError;
+  using ir::TextError::TextError;
 };
 
 /// Rewrites the joins of `module`'s function "forward" with the plugins in order, for the given epoch

@@ -127,7 +127,7 @@ class Checker {
     } catch (const PluginRefusal& refusal) {
       const bool must_take = network.empty() || network == networks_.front().name;
       row.verdict = must_take ? Verdict::failed : Verdict::refused;
-      row.detail = refusal.what();
+      row.detail = one_line(refusal.what());
     } catch (const Remark& remark) {
       row.verdict = Verdict::remark;
       row.detail = remark.what();

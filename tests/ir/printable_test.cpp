@@ -128,6 +128,13 @@ TEST_CASE("A text with lines keeps them and its tabs, and nothing else", "[ir][p
   CHECK(one_line("a\n\tb\xc2\x9b\xe2\x80\xae\xff") == "a  b   ");
 }
 
+TEST_CASE("A message of a few lines keeps its first eight lines", "[ir][printable]") {
+  CHECK(few_lines("a\tb\nc\x1b[2J\n^") == "a b\nc [2J\n^");
+  CHECK(few_lines("one") == "one");
+  CHECK(few_lines("1\n2\n3\n4\n5\n6\n7\n8\n9") == "1\n2\n3\n4\n5\n6\n7\n8 …");
+  CHECK(few_lines(std::string(2001, 'x')) == std::string(2000, 'x') + " …");
+}
+
 TEST_CASE("A text is never cut within a character", "[ir][printable]") {
   CHECK(cut("größe", 3) == "gr");
   CHECK(cut("größe", 4) == "grö");
