@@ -9,7 +9,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-folders=(bench cli codegen examples ir models plugins programs runtime tests)
+folders=(bench cli codegen examples formula ir models plugins programs runtime tests)
 options=(-i)
 case "${1:-}" in
   '') ;;

@@ -11,8 +11,9 @@ set(FLOOR_programs ir)
 set(FLOOR_runtime codegen programs models ir plugins/sdk)
 set(FLOOR_models ir)
 set(FLOOR_plugins/sdk "")
-set(FLOOR_cli runtime codegen programs ir models plugins/sdk)
-set(FLOOR_plugin plugins/sdk)  # each plugins/NAME: itself and the SDK
+set(FLOOR_formula "")
+set(FLOOR_cli runtime codegen programs ir models formula plugins/sdk)
+set(FLOOR_plugin formula plugins/sdk)  # each plugins/NAME: itself, the language of formulas and the SDK
 # Of the SDK the runtime sees the C boundary alone.
 set(RUNTIME_SDK_HEADER plugins/sdk/rewire_plugin.h)
 # And runtime has floors of its own, by folder, from the bottom up. What computes on a GPU is seen by itself alone, and through
@@ -84,7 +85,7 @@ function(may_include includer included result)
 endfunction()
 
 set(files "")
-foreach(folder ir codegen programs runtime models plugins cli)
+foreach(folder ir codegen programs runtime models formula plugins cli)
   file(GLOB_RECURSE found RELATIVE "${ROOT}" "${ROOT}/${folder}/*.h" "${ROOT}/${folder}/*.cpp" "${ROOT}/${folder}/*.def")
   list(APPEND files ${found})
 endforeach()

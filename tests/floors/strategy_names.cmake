@@ -11,11 +11,11 @@ if(NOT strategies)
   return()
 endif()
 
-# Words of the field that happen to be names, weight decay and data augmentation: of these only a use as a plugin counts.
+# Words of the field that happen to be names, such as weight decay and data augmentation: of these only a use as a plugin counts.
 set(common ${strategies})
-list(FILTER common INCLUDE REGEX "^(decay|augment)$")
+list(FILTER common INCLUDE REGEX "^(decay|augment|formula)$")
 set(own ${strategies})
-list(FILTER own EXCLUDE REGEX "^(decay|augment)$")
+list(FILTER own EXCLUDE REGEX "^(decay|augment|formula)$")
 set(before "(^|[^A-Za-z0-9_])")
 set(behind "([^A-Za-z0-9_]|$)")
 list(JOIN own "|" names)
