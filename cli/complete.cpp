@@ -209,6 +209,25 @@ std::vector<ir::ParameterInfo> parameters_of(const std::string& plugin, const Gi
   return info ? info->parameters : runtime::Filters::infos();
 }
 
+/// Splits KEY=VALUE,KEY=VALUE at the commas outside quoted values. The last value's quote may still be open.
+std::vector<std::string> pairs_of(std::string_view text) {
+  std::vector<std::string> pairs(1);
+  char quote = 0;
+  for (const char c : text) {
+    if (c == ',' && quote == 0) {
+      pairs.emplace_back();
+      continue;
+    }
+    if (c == quote) {
+      quote = 0;
+    } else if ((c == '"' || c == '\'') && quote == 0 && pairs.back().ends_with('=')) {
+      quote = c;
+    }
+    pairs.back() += c;
+  }
+  return pairs;
+}
+
 /// Completes NAME:key=value,key=value.
 Candidates of_plugins(const std::string& word, const Given& given) {
   const std::size_t colon = word.find(':');
@@ -219,7 +238,7 @@ Candidates of_plugins(const std::string& word, const Given& given) {
     if (!word.empty()) append(candidates, files_at(word, {".so"}));
     return candidates;
   }
-  const std::vector<std::string> pairs = split(std::string_view(word).substr(colon + 1), ',');
+  const std::vector<std::string> pairs = pairs_of(std::string_view(word).substr(colon + 1));
   const std::string& last = pairs.back();
   const std::size_t equals = last.find('=');
   const std::string done = word.substr(0, word.size() - last.size());

@@ -9,10 +9,12 @@
 #include "cli/progress.h"
 #include "cli/streams.h"
 #include "codegen/cuda/emit.h"
+#include "formula/mathml.h"
 #include "ir/error.h"
 #include "runtime/io/files.h"
 #include "runtime/network/explored.h"
 #include "runtime/page/page.h"
+#include "runtime/plugin/plugin.h"
 
 namespace rewire::cli {
 namespace {
@@ -42,14 +44,29 @@ void declare(ExploreRequest& request, Options& options) {
                   "also show the time of each launch");
 }
 
+/// Returns the formulas that the plugin `formula` has as parameters; none for other plugins.
+std::vector<runtime::Formula> notation_of(const runtime::Plugin& plugin) {
+  std::vector<runtime::Formula> notation;
+  if (runtime::plugin_info(plugin).name != "formula") return notation;
+  try {
+    for (const formula::Equation& equation : formula::equations(runtime::plugin_values(plugin)))
+      notation.push_back({equation.key, equation.text, equation.mathml});
+  } catch (const formula::Error&) {
+    return {};  // somebody else's plugin of this name, with another language
+  }
+  return notation;
+}
+
 void run(const ExploreRequest& request) {
   if (request.output.empty() && !request.json)
     user_error("explore: give --output FILE, the page to write, or --json, which prints its data");
   if (!request.output.empty() && request.output != "-")
     check_output(request.output, files_of(request.network));
   MovingLine progress(!logs_info());
+  runtime::ExploreOptions options = request.options;
+  options.notation = notation_of;
   const nlohmann::ordered_json data = runtime::explored(
-      request.network, request.options, [&](const std::string& stage) { progress.moving(stage, true); });
+      request.network, options, [&](const std::string& stage) { progress.moving(stage, true); });
   progress.clear();
   if (request.json) return print_json(data, 1);
   const std::string page = runtime::make_page(runtime::explorer_files(), request.network.model, data);

@@ -1,5 +1,7 @@
 #include "cli/network.h"
 
+#include "cli/formula.h"
+
 namespace rewire::cli {
 
 void declare_plugin_path(std::vector<std::string>& plugin_path, Options& options) {
@@ -29,10 +31,19 @@ void declare_changes(runtime::NetworkRequest& request, Options& options) {
   options
       .list("--set", request.settings, "section.key=value: set or override a key of the recipe; repeatable")
       .takes(Values::setting);
+  // These three keep the order that they have on the command line.
+  const auto add = [&request](const std::string& spec) { request.plugins.push_back(spec); };
   options
-      .list("--plugin", request.plugins,
-            "NAME:key=value,...: replace the recipe's plugins; none clears them; repeatable")
+      .each("--plugin", add, "NAME:key=value,...: replace the recipe's plugins; none clears them; repeatable")
       .takes(Values::plugin);
+  options.each(
+      "--join", [add](const std::string& text) { add(spec_of_join(text)); },
+      "a formula in place of the recipe's plugins: --join 'x + 0.5 * f'; see rewire help formula");
+  options
+      .each(
+          "--formula", [add](const std::string& file) { add(spec_of_formula_file(file)); },
+          "a file of formulas in place of the recipe's plugins: TOML with join, weights, let")
+      .takes(Values::file, {".toml"});
   declare_plugin_path(request.plugin_path, options);
   declare_trust(request.trust, options);
   declare_other_strategy(request.other_strategy, options);

@@ -173,6 +173,15 @@ OptionInfo& Options::list(const std::string& name, std::vector<std::string>& tar
   return impl_.add({.name = name, .kind = "TEXT", .doc = doc, .repeatable = true});
 }
 
+OptionInfo& Options::each(const std::string& name, std::function<void(const std::string&)> take,
+                          const std::string& doc) {
+  impl_.app.add_option_function<std::string>(name, std::move(take), doc)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+      ->trigger_on_parse()
+      ->type_name("TEXT");
+  return impl_.add({.name = name, .kind = "TEXT", .doc = doc, .repeatable = true});
+}
+
 OptionInfo& Options::texts(const std::string& name, std::vector<std::string>& target, const std::string& doc,
                            Need need) {
   impl_.app.add_option(name, target, doc)->required(need == Need::required)->type_name("TEXT");

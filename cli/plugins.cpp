@@ -6,6 +6,7 @@
 #include "cli/network.h"
 #include "cli/parameters.h"
 #include "cli/streams.h"
+#include "cli/topics.h"
 #include "runtime/plugin/plugin.h"
 
 namespace rewire::cli {
@@ -69,6 +70,8 @@ void info(const PluginsRequest& request) {
   }
   print("{} {}: {}\n{}\nSHA-256 {}\n\n", facts.name, facts.version, facts.doc, facts.path, facts.sha256);
   for (const ir::ParameterInfo& parameter : facts.parameters) print_parameter(parameter);
+  // Its values are texts of a language of their own.
+  if (facts.name == "formula") write_stdout('\n' + topic_page(facts.name));
 }
 
 }  // namespace

@@ -11,26 +11,31 @@
 #include "codegen/files/digest.h"
 #include "codegen/llvm/jit.h"
 #include "runtime/device/thread_pool.h"
-#include "runtime/explore/join_formula.h"
 
 namespace rewire::runtime {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json plugins_json(const std::vector<PluginHandle>& plugins) {
-  Json list = Json::array();
-  for (const PluginHandle& plugin : plugins) {
-    const PluginInfo& info = plugin_info(*plugin);
-    Json values = Json::object();
-    for (const auto& [key, value] : plugin_values(*plugin)) values[key] = value;
-    list.push_back({{"name", info.name}, {"version", info.version}, {"doc", info.doc}, {"values", values}});
-  }
-  return list;
-}
-
 Json formula_json(const Formula& formula) {
   return {{"name", formula.name}, {"text", formula.text}, {"mathml", formula.mathml}};
+}
+
+Json plugins_json(const ExplorerSubject& subject) {
+  Json list = Json::array();
+  for (const PluginHandle& plugin : subject.plugins) {
+    const PluginInfo& info = plugin_info(*plugin);
+    Json values = Json::object(), notation = Json::array();
+    for (const auto& [key, value] : plugin_values(*plugin)) values[key] = value;
+    if (subject.notation)
+      for (const Formula& formula : subject.notation(*plugin)) notation.push_back(formula_json(formula));
+    list.push_back({{"name", info.name},
+                    {"version", info.version},
+                    {"doc", info.doc},
+                    {"values", std::move(values)},
+                    {"notation", std::move(notation)}});
+  }
+  return list;
 }
 
 Json joins_json(const ExplorerSubject& subject) {
@@ -150,7 +155,7 @@ Json explorer_json(const ExplorerSubject& subject, int threads) {
                {"batch", subject.batch},
                {"cpu", codegen::host_cpu_description()},
                {"gpu", subject.gpu_name},
-               {"plugins", plugins_json(subject.plugins)},
+               {"plugins", plugins_json(subject)},
                {"joins", joins_json(subject)},
                {"ir", module_json(subject.original)},
                {"rewritten", module_json(subject.rewritten)},

@@ -8,7 +8,6 @@
 #include "programs/programs.h"
 #include "runtime/device/process.h"
 #include "runtime/exec/benchmark.h"
-#include "runtime/explore/explore.h"
 #include "runtime/network/lowered.h"
 #include "runtime/network/weights.h"
 
@@ -44,6 +43,7 @@ nlohmann::ordered_json explored(const NetworkRequest& request, const ExploreOpti
   subject.program = step_program(network);
   subject.batch = batch;
   subject.plugins = network.plugins;
+  subject.notation = options.notation;
   subject.rewritten = rewritten_module(network, batch);  // also checks the plugins
   subject.original = original_module(network, batch);
   const ir::Module module = step_module(network, training_module(network, batch));

@@ -194,6 +194,14 @@ class PageTest(pages.PageTest):
         rewritten = sum(j["rewritten"] for j in self.data["joins"])
         self.assertEqual(rewritten, len(self.all("a.node.join.rewritten")))
 
+    def test_parameters_that_are_formulas_are_typed_text_beside_mathematics(self):
+        self.assertEqual(any(plugin["name"] == "formula" for plugin in self.data["plugins"]),
+                         any(plugin["notation"] for plugin in self.data["plugins"]))
+        self.open("#tab=formula")
+        texts = [formula["text"] for plugin in self.data["plugins"] for formula in plugin["notation"]]
+        self.assertEqual(texts, [code.text for code in self.all("#panel-formula .notation code")])
+        self.assertEqual(len(texts), len(self.all("#panel-formula .notation math")))
+
     def test_the_drawing_has_the_shape_of_the_stream_and_the_parameters_of_each_block(self):
         blocks = self.all("a.node.title")
         for node in blocks[:3]:

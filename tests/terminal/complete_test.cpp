@@ -213,6 +213,8 @@ TEST_CASE("Plugins are found now; what one can be told is offered where its code
   CHECK(doc_of({"train", "vit", "--plugin", "mi"}, "mine").empty());
   CHECK_FALSE(offers({"train", "vit", "--plugin", "mine:"}, "mine:factor="));
   CHECK(offers({"train", "vit", "--plugin", "mine:"}, "mine:layers="));
+  CHECK(offers({"train", "vit", "--plugin", "mine:note='a, b',la"}, "mine:note='a, b',layers="));
+  CHECK_FALSE(offers({"train", "vit", "--plugin", "mine:note='a, la"}, "mine:note='a, layers="));
 
   agree_to(file);
   const runtime::PluginInfo info = runtime::inspect_plugin("mine", {});

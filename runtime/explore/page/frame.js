@@ -20,10 +20,12 @@ function drawHeader() {
   if (!data.plugins.length) $('facts').append(h('div', {}, h('dt', {}, 'plugin'), h('dd', {}, 'none')));
 }
 
-const pluginValues = (plugin) =>
+// The values in force, without empty ones and those of the keys in `shown`.
+const pluginValues = (plugin, shown = []) =>
     h('dl', {class: 'values'},
       Object.entries(plugin.values ?? {})
-          .map(([key, value]) => h('div', {}, h('dt', {}, key), h('dd', {}, String(value)))));
+          .filter(([key, value]) => value !== '' && !shown.includes(key))
+          .map(([key, value]) => h('div', {}, h('dt', {}, breakable(key)), h('dd', {}, String(value)))));
 
 // ---------------------------------------------------------------- network
 

@@ -14,7 +14,7 @@ const kMathAttributes = new Set([
   'accent',  'form',        'columnalign', 'minsize',       'maxsize',      'symmetric'
 ]);
 
-const kTall = 'mfrac, munder, mover, munderover, mtable, msqrt, mroot';
+const kTall = 'mfrac, munder, mover:not([accent]), munderover, mtable, msqrt, mroot';
 
 // MathML text as elements, of which only those of mathematics are kept. Without a font for mathematics, a browser draws
 // stretched parentheses far too tall; those around one line of text don't have to stretch.
@@ -24,7 +24,7 @@ function math(formula) {
   const copy = (from) => {
     const to = document.createElementNS('http://www.w3.org/1998/Math/MathML', from.localName);
     for (const {name, value} of from.attributes) if (kMathAttributes.has(name)) to.setAttribute(name, value);
-    if (/^[()[\]{}|‖⟨⟩]$/u.test(from.textContent) && !from.parentElement.querySelector(kTall))
+    if (/^[()[\]{}|‖⟨⟩⌊⌋]$/u.test(from.textContent) && !from.parentElement.querySelector(kTall))
       to.setAttribute('stretchy', 'false');
     for (const child of from.childNodes) {
       if (child.nodeType === Node.TEXT_NODE) to.append(child.data);
@@ -48,7 +48,8 @@ function formulaView(panel) {
     return;
   }
   for (const joins of groups.values()) panel.append(formulaGroup(joins));
-  if (joinsAt(state.place).some((join) => join.rewritten)) panel.append(...data.plugins.map(pluginSection));
+  const isRewritten = joinsAt(state.place).some((join) => join.rewritten);
+  panel.append(...data.plugins.filter((plugin) => isRewritten || plugin.notation?.length).map(pluginSection));
 }
 
 // Equal for joins whose formulas differ in nothing but the block whose weights they name.
@@ -57,7 +58,17 @@ const formulaKey = (join) => JSON.stringify([join.rewritten, join.plain, join.fo
 
 const pluginSection = (plugin) =>
     h('section', {class: 'join-group'}, h('h3', {}, `Plugin ${plugin.name} ${plugin.version ?? ''}`),
-      h('p', {class: 'note'}, `${plugin.name} ${plugin.doc}.`), pluginValues(plugin));
+      h('p', {class: 'note'}, `${plugin.name} ${plugin.doc}.`), pluginNotation(plugin),
+      pluginValues(plugin, (plugin.notation ?? []).map((formula) => formula.name)));
+
+// Parameters that are formulas, as typed and as mathematics.
+const pluginNotation = (plugin) => plugin.notation?.length ?
+    h('dl', {class: 'notation'},
+      plugin.notation.map(
+          (formula) => h(
+              'div', {}, h('dt', {}, breakable(formula.name)), h('dd', {}, h('code', {}, formula.text)),
+              h('dd', {class: 'math'}, math(formula))))) :
+    null;
 
 const joinsHint = () => note(
     'Joins are the ', h('b', {}, '⊕'), ' nodes of the network. ',
