@@ -471,8 +471,8 @@ TEST_CASE("A wrong act of a plugin is one line that names it, and leaves the mod
   CHECK(rewrite_error({load("misbehave", "act=none")}) == "(nothing was thrown)");
 }
 
-TEST_CASE("What a plugin says in several lines is one line") {
-  CHECK(rewrite_error({load("misbehave", "act=throw_lines")}) == "plugin 'misbehave': a b   c");
+TEST_CASE("The Error of a plugin keeps its lines, and any other exception is one line") {
+  CHECK(rewrite_error({load("misbehave", "act=throw_lines")}) == "plugin 'misbehave': a\nb \n c");
   CHECK(rewrite_error({load("misbehave", "act=raw_lines")}) == "plugin 'misbehave': it threw: raw lines");
 }
 
