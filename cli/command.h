@@ -89,7 +89,8 @@ class Options {
   /// An option that may be repeated, with one value each time.
   OptionInfo& list(const std::string& name, std::vector<std::string>& target, const std::string& doc);
   /// An option that may be repeated; `take` is called with each value, in the order of the command line.
-  OptionInfo& each(const std::string& name, std::function<void(const std::string&)> take, const std::string& doc);
+  OptionInfo& each(const std::string& name, std::function<void(const std::string&)> take,
+                   const std::string& doc);
   /// A positional argument of one value or more, or of none if it is optional.
   OptionInfo& texts(const std::string& name, std::vector<std::string>& target, const std::string& doc,
                     Need need = Need::required);

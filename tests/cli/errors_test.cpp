@@ -227,7 +227,7 @@ TEST_CASE("A file that is no plugin, one of another ABI, one that throws and wro
   refused("gain:", "is not key=value");
 }
 
-TEST_CASE("A plugin's fault is the same one line whatever the command, and nothing is written") {
+TEST_CASE("A plugin's fault is answered alike whatever the command, and nothing is written") {
   const Workplace work;
   const TemporaryFolder data;  // where the user's own files are: what they have agreed to run is remembered
   const std::string one =
@@ -263,7 +263,7 @@ TEST_CASE("A plugin's fault is the same one line whatever the command, and nothi
   refused(misbehave + ":act=wrong_shape",
           "plugin 'misbehave': it gave the branch of blocks.0.attn the type f32[1,5,1]; the stream's is "
           "f32[1,5,8] and must not change (set_branch, misbehave.cpp:52)");
-  refused(misbehave + ":act=throw_lines", "plugin 'misbehave': a b   c");
+  refused(misbehave + ":act=throw_lines", "plugin 'misbehave': a\nb \n c");
   refused(misbehave + ":act=raw_lines", "plugin 'misbehave': it threw: raw lines");
   const std::string folder = REWIRE_FIXTURES;
   refused("gian",
