@@ -148,10 +148,10 @@ void add_libraries(std::vector<Case>& cases) {
         "weight_int",     "weight_fan",        "unknown_weight", "not_in_schema", "other_kind",
         "ignored_error",  "write_in_rewrite",  "status",         "raw_throw",     "throw_lines",
         "raw_lines"}) {
-    Expectation no = refused("misbehave");
-    if (std::string_view(act) == "throw_lines") no.lines = 3;  // its message has as many
+    Expectation answer = refused("misbehave");
+    if (std::string_view(act) == "throw_lines") answer.lines = 3;  // its message has as many
     table.row(std::string("that misbehaves: ") + act, with_plugin(plugin_file("misbehave") + ":act=" + act),
-              {}, no);
+              {}, answer);
   }
 }
 
