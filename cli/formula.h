@@ -8,7 +8,7 @@ namespace rewire::cli {
 /// Returns the spec of the plugin `formula` whose whole join is `expression`. Throws UserError if the text has a quote.
 std::string spec_of_join(const std::string& expression);
 
-/// Returns the spec that a file of formulas stands for: TOML with the plugin's parameters as keys, such as join = "x + f".
+/// Returns the spec of a file of formulas: TOML with the plugin's parameters as keys, such as join = "x + f".
 /// Throws UserError if it cannot be read, holds a table or a list, or a text with a quote.
 std::string spec_of_formula_file(const std::string& path);
 

@@ -1,9 +1,8 @@
 // A strategy that is a formula: what each join computes is a text of the user's.
 //   join = "a * x + gamma * s * f"
-// The language is in language.h, what it computes in terms.h. This file reads the parameters, adds weights where they are
-// read, and gives each join its slots.
+// The language is in formula/language.h, the parameters are in formulas.h, and terms.h says what they compute. This
+// file adds weights at the joins that read them, and gives each join its slots.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <rewire_plugin.hpp>

@@ -1,5 +1,5 @@
-// The parameters of the plugin as trees: the formulas of a join's parts, and the lists of weights, names, reports, initial
-// values and values after a step. What can be checked without a join is checked here.
+// The parameters of the plugin as trees: the formulas of a join's parts, and the lists of weights, names, reports,
+// initial values and values after a step. What can be checked without a join is checked here.
 #pragma once
 
 #include <initializer_list>

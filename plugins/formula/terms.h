@@ -36,7 +36,7 @@ class Evaluator {
   /// What an expression may read at the join: the term of a name, or nothing if there is no such name.
   struct Scope {
     std::function<std::optional<Term>(const Source&, const Node&)> name;
-    /// Uniform numbers in [0, 1) of this shape for the call at `node`, which may need several: `which` counts them from 0.
+    /// Uniform numbers in [0, 1) of this shape for the call at `node`. It may need several: `which` counts from 0.
     /// With `per_block`, the joins of a block share them.
     std::function<rewire::plugin::Value(const Source&, const Node&, const rewire::plugin::Ints& shape,
                                         bool per_block, int which)>
