@@ -312,7 +312,8 @@ class Writer {
     // The weights as they are stored, not in the stream's type: a step may be smaller than bf16 can hold.
     std::map<std::string, Term> stored;
     for (const auto& [name, place_and_weight] : added_)
-      stored.emplace(name, Term{place_and_weight.second, is_per_channel(place_and_weight.second)});
+      if (place_and_weight.first == place_)
+        stored.emplace(name, Term{place_and_weight.second, is_per_channel(place_and_weight.second)});
     terms_.swap(stored);
     const Term term = Evaluator(join(), scope()).evaluate(part.source, part.node);
     terms_.swap(stored);

@@ -311,7 +311,9 @@ bool Formulas::any_reads(const std::string& name) const {
 std::vector<std::string> Formulas::remarks() const {
   std::vector<std::string> remarks;
   for (const WeightEntry& weight : weights) {
-    if (!any_slot_reads(weight.name))
+    if (!any_slot_reads(weight.name) && std::ranges::none_of(afters, [&](const NamedPart& after) {
+          return after.name != weight.name && after.part.reads(weight.name);
+        }))
       remarks.push_back(any_reads(weight.name)
                             ? "only reports read the weight '" + weight.name + "': it gets no gradient"
                             : "no formula reads the weight '" + weight.name + "': it is left out");

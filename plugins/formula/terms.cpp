@@ -161,6 +161,9 @@ Term Evaluator::spread(const Term& term, const Term::List& list) const {
     return term;
   Ints shape = value.shape();
   shape.insert(shape.begin(), type.shape.size() - shape.size(), 1);
+  for (std::size_t axis = 0; axis < shape.size(); ++axis)
+    if (shape[axis] != 1 && shape[axis] != type.shape[axis])
+      return term;  // the terms grow to its shape instead
   const DType dtype = wider(value.dtype(), type.dtype);
   return {emit("broadcast", {reshape(cast(value, dtype), shape)}, {}, Type{dtype, type.shape})};
 }

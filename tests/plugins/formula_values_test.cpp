@@ -171,6 +171,21 @@ TEST_CASE("A weight is added only at joins that read it") {
   CHECK(module.find_parameter("blocks.0.join_mlp.a") == nullptr);
 }
 
+TEST_CASE("A frozen weight that only after reads is each join's own") {
+  const ir::Module module = rewritten(
+      residual_net({}),
+      {R"~(formula:weights="a = 1; cap = 1, frozen",join="a * x + f",after="a = minimum(a, cap)")~"});
+  for (const char* join :
+       {"blocks.0.join_attn", "blocks.0.join_mlp", "blocks.1.join_attn", "blocks.1.join_mlp"})
+    CHECK(module.find_parameter(std::string(join) + ".cap") != nullptr);
+}
+
+TEST_CASE("Terms of one channel grow to the shape of a weight that they meet") {
+  CHECK_NOTHROW(rewritten(
+      residual_net({}),
+      {R"~(formula:weights="g[channels] = 1",join="x + weighted(branches, mean(branches) * g) * f")~"}));
+}
+
 TEST_CASE("init sets weights by their role, from their values, the joins' numbers and draws") {
   const auto weights = [](const std::string& values, const std::string& name) {
     const std::string spec = "formula:" + values;
