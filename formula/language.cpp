@@ -417,7 +417,8 @@ std::vector<Entry> parse_entries(const Source& source) {
   return entries;
 }
 
-std::string nearest(std::string_view name, const std::vector<std::string>& candidates) {
+/// Returns the candidate with the fewest edits from `name`, if they are few; "" otherwise.
+static std::string nearest(std::string_view name, const std::vector<std::string>& candidates) {
   const auto lower = [](std::string_view text) {
     std::string result(text);
     for (char& c : result) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -448,6 +449,11 @@ std::string nearest(std::string_view name, const std::vector<std::string>& candi
     best = candidate;
   }
   return best;
+}
+
+std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates) {
+  const std::string close = nearest(name, candidates);
+  return close.empty() ? "" : " (did you mean '" + close + "'?)";
 }
 
 }  // namespace formula

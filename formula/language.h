@@ -69,7 +69,7 @@ struct Entry {
 /// Entries are separated by newlines or semicolons; empty ones count for nothing.
 std::vector<Entry> parse_entries(const Source& source);
 
-/// The candidate with the fewest edits from `name`, if they are few; "" otherwise.
-std::string nearest(std::string_view name, const std::vector<std::string>& candidates);
+/// Returns " (did you mean 'mean'?)" with the nearest candidate; "" if none is near.
+std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace formula

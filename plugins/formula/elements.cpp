@@ -75,10 +75,8 @@ Elements call(const Source& source, const Node& node, const ElementScope& scope)
   }
   std::vector<std::string> all = pointwise_functions();
   all.insert(all.end(), {"maximum", "minimum", "normal", "uniform"});
-  const std::string close = nearest(name, all);
   fail(source, node.at,
-       "there is no function '" + name + "' of a weight's numbers" +
-           (close.empty() ? "" : " (did you mean '" + close + "'?)"));
+       "there is no function '" + name + "' of a weight's numbers" + did_you_mean(name, all));
 }
 
 }  // namespace
@@ -123,10 +121,8 @@ Elements evaluate_elements(const Source& source, const Node& node, const Element
       fail(source, node.at, "the elements of a weight cannot be indexed");
     case Node::Kind::name: {
       if (std::optional<Elements> found = scope.name(node.text)) return *std::move(found);
-      const std::string close = nearest(node.text, scope.names);
       fail(source, node.at,
-           "the numbers of a weight cannot read '" + node.text + "'" +
-               (close.empty() ? "" : " (did you mean '" + close + "'?)"));
+           "the numbers of a weight cannot read '" + node.text + "'" + did_you_mean(node.text, scope.names));
     }
     case Node::Kind::call:
       return call(source, node, scope);

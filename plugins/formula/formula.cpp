@@ -104,7 +104,7 @@ class Writer {
         write_join();
       } catch (const formula::Error& error) {
         if (place_ == 0) throw;
-        // The same formula fits the joins before, so the message says which join it does not fit.
+        // The formula fits the earlier joins, so the message names this one.
         std::string message = error.what();
         message.insert(std::min(message.find('\n'), message.size()), " (at " + join().name + ")");
         throw formula::Error(message);

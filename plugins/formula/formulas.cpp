@@ -23,11 +23,6 @@ bool is_name(const Node& node, std::string_view name) {
   return node.kind == Node::Kind::name && node.text == name;
 }
 
-std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates) {
-  const std::string close = nearest(name, candidates);
-  return close.empty() ? "" : " (did you mean '" + close + "'?)";
-}
-
 WeightShape shape_of(const Source& source, const Entry& entry) {
   if (entry.shape.empty()) return WeightShape::number;
   const std::pair<const char*, WeightShape> words[] = {{"channels", WeightShape::channels},
@@ -156,7 +151,7 @@ Formulas::Formulas(const rewire::plugin::Call& call)
         fail(let.part.source, place_of(let.part.node, other.name, *this),
              other.name == let.name ? "'" + let.name + "' is defined by itself"
                                     : "'" + other.name + "' is defined after its use");
-    // The names behind earlier names of let are known now.
+    // Now that the earlier names of let are known, so is all that this one reads through them.
     let.part.names = names_of(let.part.node);
     let_names.push_back(let.name);
     lets.emplace(let.name, std::move(let.part));

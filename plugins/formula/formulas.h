@@ -61,7 +61,7 @@ struct Formulas {
   bool any_reads(const std::string& name) const;
   /// Whether a formula that gives the network its values reads it; reports do not.
   bool any_slot_reads(const std::string& name) const;
-  /// All names of this tree, with those behind the names of let.
+  /// All names that this tree reads, by itself or through names of let.
   std::set<std::string> names_of(const Node& node) const;
   /// Names the random stream of the draw at `node`: by the text of its source and its place among the draws there, so
   /// that blanks count for nothing and another formula has other numbers.

@@ -248,7 +248,7 @@ Term Evaluator::evaluate(const Source& source, const Node& node) const {
     case Node::Kind::index: {
       std::optional<Term> term = scope_.name(source, node);
       if (!term) {
-        const std::string close = nearest(node.text, scope_.names);
+        const std::string close = did_you_mean(node.text, scope_.names);
         const auto among = [&](const std::vector<std::string>& list) {
           return std::ranges::find(list, node.text) != list.end();
         };
@@ -257,8 +257,7 @@ Term Evaluator::evaluate(const Source& source, const Node& node) const {
              : among(kDomains)
                  ? "'" + node.text + "' is not a value: it is the last argument of a reduction or a draw"
                  : "there is no name '" + node.text + "'" +
-                       (close.empty() ? "; weights and let define names"
-                                      : " (did you mean '" + close + "'?)"));
+                       (close.empty() ? "; weights and let define names" : close));
       }
       if (node.kind == Node::Kind::name) return *term;
       const Term::List* list = term->list();
@@ -336,10 +335,8 @@ void Evaluator::refuse_rest(const Source& source, const Node& node, std::size_t 
       continue;
     if (std::ranges::find(words, child.text) != words.end())
       fail(source, child.at, "only one of channels, tokens and sample, once");
-    const std::string close = nearest(child.text, words);
     fail(source, child.at,
-         "expected " + all + ", not '" + child.text + "'" +
-             (close.empty() ? "" : " (did you mean '" + close + "'?)"));
+         "expected " + all + ", not '" + child.text + "'" + did_you_mean(child.text, words));
   }
 }
 
@@ -591,9 +588,7 @@ Term Evaluator::call(const Source& source, const Node& node) const {
   if (name == "drop" || name == "uniform" || name == "normal") return random(source, node);
   if (std::ranges::find(scope_.names, name) != scope_.names.end())
     fail(source, node.at, "'" + name + "' is not a function: write " + name + " * (...) for a product");
-  const std::string close = nearest(name, functions());
-  fail(source, node.at,
-       "there is no function '" + name + "'" + (close.empty() ? "" : " (did you mean '" + close + "'?)"));
+  fail(source, node.at, "there is no function '" + name + "'" + did_you_mean(name, functions()));
 }
 
 Value Evaluator::as_stream(const Source& source, const Node& node, const Term& term) const {
