@@ -45,6 +45,7 @@ struct Values {
     checkpoint,  // of the run on the command line; or one of the words `of`
     setting,     // KEY=VALUE of a recipe, in the sections `of` or in all
     plugin,      // NAME:KEY=VALUE,...
+    formula,     // an expression of the plugin `formula`
     plugin_name,
     words,  // the words of `offers`, among others
   };

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "cli/complete_paths.h"
+#include "formula/formulas.h"
 #include "ir/error.h"
 #include "models/model.h"
 #include "runtime/plugin/filters.h"
@@ -228,6 +229,19 @@ std::vector<std::string> pairs_of(std::string_view text) {
   return pairs;
 }
 
+/// Completes the last name of an expression.
+Candidates of_formula(const std::string& text) {
+  constexpr const char* kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+  const std::string before = text.substr(0, text.find_last_not_of(kLetters) + 1);
+  Candidates candidates;
+  for (const std::string& name : formula::join_names()) candidates.push_back({before + name});
+  for (const std::string& name : formula::functions()) candidates.push_back({before + name + "("});
+  // An argument may be one of these words.
+  if (std::ranges::count(before, '(') > std::ranges::count(before, ')'))
+    for (const std::string& word : formula::domains()) candidates.push_back({before + word});
+  return candidates;
+}
+
 /// Completes NAME:key=value,key=value.
 Candidates of_plugins(const std::string& word, const Given& given) {
   const std::size_t colon = word.find(':');
@@ -249,6 +263,10 @@ Candidates of_plugins(const std::string& word, const Given& given) {
     });
     if (equals == std::string::npos && !taken) candidates.push_back({parameter.name + "=", parameter.doc});
     if (equals == std::string::npos || last.substr(0, equals) != parameter.name) continue;
+    if (word.starts_with("formula:") && parameter.type == "str") {
+      append(candidates, of_formula(last));
+      continue;
+    }
     std::vector<std::string> values;
     if (parameter.type == "bool") values = {"true", "false"};
     if (parameter.type == "enum") values = split(parameter.range, '|');
@@ -329,6 +347,8 @@ Candidates of_value(const OptionInfo& option, const std::string& word, const Giv
       return of_settings(word, of, given);
     case Values::plugin:
       return of_plugins(word, given);
+    case Values::formula:
+      return of_formula(word);
     case Values::plugin_name: {
       candidates = plugin_names(word, given);
       if (!word.empty()) append(candidates, files_at(word, {".so"}));

@@ -15,7 +15,7 @@
 namespace rewire::cli {
 
 struct Candidate {
-  std::string word;  // the whole word; more follows one that ends in / = : , or .
+  std::string word;  // the whole word; more follows one that ends in / = : , . or (
   std::string doc = {};
   bool is_path = false;  // the path of a file, or of a folder in which more follows
 };

@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <string_view>
 #include <variant>
 #include <vector>
 
+#include "formula/cpp.h"
 #include "ir/error.h"
 #include "ir/printable.h"
+#include "models/trial.h"
 #include "runtime/io/files.h"
+#include "runtime/plugin/plugin.h"
 #include "runtime/recipe/flat_values.h"
 
 namespace rewire::cli {
@@ -70,6 +74,30 @@ std::string spec_of_formula_file(const std::string& path) {
   }
   if (spec.empty()) user_error("{} has no formula: write, for example, join = \"x + 0.5 * f\"", path);
   return spec;
+}
+
+std::string source_of_formulas(const std::string& name, const std::string& spec) {
+  const runtime::PluginSpec formulas = runtime::parse_plugin_spec(spec);
+  for (const auto& [key, value] : formulas.values)
+    if (!formula::is_parameter(key))
+      user_error(
+          "'{}' is not part of a formula: leave it out, and give it to the new plugin: --plugin "
+          "./build/{}.so:{}={}",
+          key, name, key, value);
+  const std::vector<runtime::PluginHandle> plugin = {runtime::load_plugin(formulas, {})};
+  // A formula may be for tokens or for maps alone.
+  std::exception_ptr refusal;
+  bool fits = false;
+  for (models::TrialNetwork& network : models::trial_networks()) {
+    try {
+      runtime::apply_plugins(network.module, plugin, 0);
+      fits = true;
+    } catch (const UserError&) {
+      if (!refusal) refusal = std::current_exception();
+    }
+  }
+  if (!fits) std::rethrow_exception(refusal);
+  return formula::plugin_source(name, formulas.values);
 }
 
 }  // namespace rewire::cli

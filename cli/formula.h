@@ -12,4 +12,8 @@ std::string spec_of_join(const std::string& expression);
 /// Throws UserError if it cannot be read, holds a table or a list, or a text with a quote.
 std::string spec_of_formula_file(const std::string& path);
 
+/// Returns the source of a plugin `name` that computes what the spec of the plugin `formula` says, as one of the two
+/// above returns it. Throws UserError if the formulas mean nothing on any small network, or with what is no formula.
+std::string source_of_formulas(const std::string& name, const std::string& spec);
+
 }  // namespace rewire::cli

@@ -43,6 +43,8 @@ std::string name_of_kind(const OptionInfo& option) {
       return "KEY=VALUE";
     case Values::plugin:
       return "PLUGIN";
+    case Values::formula:
+      return "FORMULA";
     case Values::plugin_name:
       return "NAME";
     case Values::text:

@@ -36,9 +36,11 @@ void declare_changes(runtime::NetworkRequest& request, Options& options) {
   options
       .each("--plugin", add, "NAME:key=value,...: replace the recipe's plugins; none clears them; repeatable")
       .takes(Values::plugin);
-  options.each(
-      "--join", [add](const std::string& text) { add(spec_of_join(text)); },
-      "a formula in place of the recipe's plugins: --join 'x + 0.5 * f'; see rewire help formula");
+  options
+      .each(
+          "--join", [add](const std::string& text) { add(spec_of_join(text)); },
+          "a formula in place of the recipe's plugins: --join 'x + 0.5 * f'; see rewire help formula")
+      .takes(Values::formula);
   options
       .each(
           "--formula", [add](const std::string& file) { add(spec_of_formula_file(file)); },

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "cli/commands.h"
+#include "cli/formula.h"
 #include "cli/json.h"
 #include "cli/network.h"
 #include "cli/streams.h"
@@ -18,11 +19,20 @@ namespace {
 
 struct NewRequest {
   std::string name;
+  std::string formula_file, join;  // what it begins with, if not the example
 };
 
 void declare_new(NewRequest& request, Options& options) {
   options.text("NAME", request.name, "the name of the plugin and of its new folder", Options::Need::required);
+  options
+      .text("--formula", request.formula_file,
+            "a file of formulas that the plugin begins with: TOML with join, weights, let")
+      .takes(Values::file, {".toml"});
+  options.text("--join", request.join, "a formula that the plugin begins with: 'x + 0.5 * f'")
+      .takes(Values::formula);
   options.example("rewire plugin new mine", "write a project to the folder mine");
+  options.example("rewire plugin new mine --formula idea.toml",
+                  "write one whose source is your formulas in C++");
 }
 
 /// Returns the prefix of this installation or build: find_package finds the SDK there.
@@ -32,8 +42,16 @@ std::string own_prefix() {
 
 void write_new(const NewRequest& request) {
   const std::string& name = request.name;
-  runtime::write_plugin_skeleton(".", name);
-  for (const auto& file : runtime::plugin_skeleton(name)) print("{}/{}\n", name, file.first);
+  runtime::ProjectFiles files = runtime::plugin_skeleton(name);  // refuses a name before anything else
+  if (!request.formula_file.empty() && !request.join.empty())
+    user_error("a project begins with one formula: give --formula or --join");
+  if (!request.formula_file.empty() || !request.join.empty()) {
+    const std::string spec =
+        request.join.empty() ? spec_of_formula_file(request.formula_file) : spec_of_join(request.join);
+    files = runtime::plugin_skeleton(name, source_of_formulas(name, spec));
+  }
+  runtime::write_plugin_skeleton(".", name, files);
+  for (const auto& file : files) print("{}/{}\n", name, file.first);
   print(
       "\nto build and test it:\n"
       "  cmake -S {0} -B {0}/build -DCMAKE_PREFIX_PATH={1} && cmake --build {0}/build\n"

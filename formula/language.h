@@ -1,4 +1,4 @@
-// The language of formulas: text becomes a tree. What a tree means at a join is in terms.h.
+// The language of formulas: text becomes a tree. What a tree means at a join is the plugin's to say.
 //
 //   expression  choice
 //   choice      comparison [ "?" choice ":" choice ]

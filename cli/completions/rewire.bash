@@ -22,7 +22,7 @@ _rewire() {
     COMPREPLY+=("$word")
   done
   if [[ $kind == files ]]; then compopt -o filenames; fi
-  if ((${#words[@]} == 1)) && [[ ${words[0]} == *[/=:,.] ]]; then compopt -o nospace; fi
+  if ((${#words[@]} == 1)) && [[ ${words[0]} == *[/=:,.\(] ]]; then compopt -o nospace; fi
   return 0
 }
 complete -F _rewire rewire

@@ -11,7 +11,7 @@ _rewire() {
     word=${line%%$'\t'*}
     doc=${line#*$'\t'}
     [[ -n $doc ]] && doc="$word  -- $doc" || doc=$word
-    if [[ $word == *[/=:,.] ]]; then
+    if [[ $word == *[/=:,.\(] ]]; then
       open+=("$word")
       open_shown+=("$doc")
     else

@@ -105,13 +105,13 @@ std::map<std::string, std::string> builds_in(const RunFolder& folder) {
   return builds;
 }
 
-/// Returns "plugin.gain" for "plugin.gain.factor" if one side does not have the
-/// plugin: its values form one row.
+/// Returns "plugin.gain" for "plugin.gain.factor" if one side does not have the plugin: its values form one row. A
+/// plugin may be a path with dots; the names of values have none.
 std::string absent_plugin(const Json& row) {
   const std::string key = row["key"];
   constexpr std::string_view kPlugin = "plugin.";
   const bool absent = row["values"][0].is_null() || row["values"][1].is_null();
-  return key.starts_with(kPlugin) && absent ? key.substr(0, key.find('.', kPlugin.size())) : "";
+  return key.starts_with(kPlugin) && absent ? key.substr(0, key.rfind('.')) : "";
 }
 
 Json recipe_rows(const Json& differences) {

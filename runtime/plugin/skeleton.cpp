@@ -81,18 +81,19 @@ set_tests_properties(remove_last_run PROPERTIES FIXTURES_SETUP no_run)
 set_tests_properties(trains PROPERTIES FIXTURES_REQUIRED no_run)
 )";
 
+// @WHAT@ and @VALUE@ are about the source that is written.
 constexpr std::string_view kReadme = R"(# @NAME@
 
-A residual strategy for Rewire: x' = x + c f, with one learned factor c per channel.
+A residual strategy for Rewire: @WHAT@.
 
     cmake -S . -B build && cmake --build build
     rewire plugins info ./build/@NAME@.so      # its parameters
     rewire plugin test ./build/@NAME@.so       # what every strategy must satisfy
     ctest --test-dir build                     # that, and twenty steps of training
     rewire verify vit_tiny_28 --set model.depth=2 --plugin ./build/@NAME@.so
-    rewire train vit_tiny_28 --plugin ./build/@NAME@.so:start=0.5
+    rewire train vit_tiny_28 --plugin ./build/@NAME@.so@VALUE@
 
-`@NAME@.cpp` is the whole strategy. `rewire_plugin.hpp` documents what a join offers.
+`@NAME@.cpp` is the whole strategy. @HEADER@
 )";
 
 /// Names that CMake reserves for its own targets, and the one that --plugin reserves.
@@ -100,7 +101,7 @@ constexpr std::array<std::string_view, 10> kReserved = {
     "all",     "clean",          "edit_cache", "help", "install",
     "package", "package_source", "preinstall", "test", "rebuild_cache"};
 
-std::string filled(std::string_view text, std::string_view name) {
+std::string filled(std::string_view text, std::string_view name, bool has_source) {
   std::string result(text);
   const auto replace = [&](std::string_view mark, std::string_view value) {
     for (std::size_t at = 0; (at = result.find(mark, at)) != std::string::npos; at += value.size())
@@ -108,6 +109,13 @@ std::string filled(std::string_view text, std::string_view name) {
   };
   replace("@NAME@", name);
   replace("@VERSION@", REWIRE_VERSION);
+  replace("@WHAT@", has_source ? "its formulas are at the top of the source"
+                               : "x' = x + c f, with one learned factor c per channel");
+  replace("@VALUE@", has_source ? "" : ":start=0.5");
+  replace("@HEADER@",
+          has_source
+              ? "`rewire_formula.hpp` documents formulas, and `rewire_plugin.hpp`\nwhat else a join offers."
+              : "`rewire_plugin.hpp` documents what a join offers.");
   return result;
 }
 
@@ -122,7 +130,7 @@ struct Begun {
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> plugin_skeleton(std::string_view name) {
+ProjectFiles plugin_skeleton(std::string_view name, const std::string& source) {
   if (!ir::is_identifier(name)) {
     user_error("'{}' is not a name for a plugin: use a lower-case letter, then letters, digits and _",
                printable(name));
@@ -130,14 +138,14 @@ std::vector<std::pair<std::string, std::string>> plugin_skeleton(std::string_vie
   if (name == "none") user_error("a plugin cannot be called none: --plugin none means no plugin");
   if (std::ranges::find(kReserved, name) != kReserved.end())
     user_error("'{}' is a target that CMake makes itself: choose another name", name);
-  return {{"CMakeLists.txt", filled(kCMakeLists, name)},
-          {std::string(name) + ".cpp", filled(kSource, name)},
-          {"test/CMakeLists.txt", filled(kTest, name)},
-          {"README.md", filled(kReadme, name)}};
+  const auto text = [&](std::string_view file) { return filled(file, name, !source.empty()); };
+  return {{"CMakeLists.txt", text(kCMakeLists)},
+          {std::string(name) + ".cpp", source.empty() ? text(kSource) : source},
+          {"test/CMakeLists.txt", text(kTest)},
+          {"README.md", text(kReadme)}};
 }
 
-void write_plugin_skeleton(const std::string& parent, const std::string& name) {
-  const auto files = plugin_skeleton(name);
+void write_plugin_skeleton(const std::string& parent, const std::string& name, const ProjectFiles& files) {
   const fs::path folder = fs::path(parent) / name;
   const auto refuse = [&] { user_error("{} already exists: choose another name, or remove it", name); };
   std::error_code error;

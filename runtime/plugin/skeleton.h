@@ -8,12 +8,15 @@
 
 namespace rewire::runtime {
 
-/// Returns paths within the project's folder and their contents: a CMakeLists.txt, NAME.cpp (a strategy that
-/// works: x' = x + c f), a test, a README. Throws UserError if `name` is no name for a plugin.
-std::vector<std::pair<std::string, std::string>> plugin_skeleton(std::string_view name);
+/// Paths within the project's folder and their contents.
+using ProjectFiles = std::vector<std::pair<std::string, std::string>>;
 
-/// Writes them into a new folder `name` in `parent`, all or none. Throws UserError if that name exists
-/// there, or writing fails.
-void write_plugin_skeleton(const std::string& parent, const std::string& name);
+/// Returns a CMakeLists.txt, NAME.cpp, a test and a README. NAME.cpp is `source`, or, if that is empty, a strategy that
+/// works: x' = x + c f. Throws UserError if `name` is no name for a plugin.
+ProjectFiles plugin_skeleton(std::string_view name, const std::string& source = {});
+
+/// Writes the files into a new folder `name` in `parent`, all or none. Throws UserError if that name exists there, or
+/// writing fails.
+void write_plugin_skeleton(const std::string& parent, const std::string& name, const ProjectFiles& files);
 
 }  // namespace rewire::runtime

@@ -248,6 +248,34 @@ TEST_CASE(
   CHECK(rewire_command({"plugin", "new", "empty"}).code == 2);
 }
 
+TEST_CASE("plugin new writes the formulas that it is given in C++, and nothing for a wrong one") {
+  const InFolder here;
+  write_text("idea.toml", "weights = \"a = 0.5, no_decay\"\njoin = \"x + a * f\"\ninit = \"last = 0\"\n");
+  const Outcome outcome = rewire_command({"plugin", "new", "mine", "--formula", "idea.toml"});
+  CHECK(outcome.code == 0);
+  CHECK(outcome.err.empty());
+  const std::string source = read_text("mine/mine.cpp");
+  for (const char* line : {"//   join = x + a * f\n", "  join.branch = a * f;\n", "rewrite, initialise)\n"})
+    CHECK_THAT(source, REWIRE_CATCH_CONTAINS(line));
+  CHECK_THAT(read_text("mine/README.md"), !REWIRE_CATCH_CONTAINS("@") && !REWIRE_CATCH_CONTAINS("start="));
+  CHECK(rewire_command({"plugin", "new", "whole", "--join", "l * x + f"}).code == 0);
+  CHECK_THAT(read_text("whole/whole.cpp"), REWIRE_CATCH_CONTAINS("  join.shortcut = l * x;\n"));
+
+  const auto refused = [](std::vector<std::string> words, const char* message) {
+    words.insert(words.begin(), {"plugin", "new", "other"});
+    const Outcome refusal = rewire_command(words);
+    CAPTURE(words);
+    CHECK(refusal.code == 2);
+    CHECK_THAT(refusal.err, REWIRE_CATCH_CONTAINS(message));
+    CHECK(!fs::exists("other"));
+  };
+  refused({"--join", "x + g"}, "there is no name 'g'");
+  refused({"--join", "x + f", "--formula", "idea.toml"}, "a project begins with one formula");
+  write_text("filtered.toml", "join = \"x + 0.5 * f\"\nsites = \"mlp\"\n");
+  refused({"--formula", "filtered.toml"}, "--plugin ./build/other.so:sites=mlp");
+  CHECK(here.folder.entries() == 4);
+}
+
 TEST_CASE("plugin new refuses a name that no plugin can have") {
   const InFolder here;
   const std::map<std::string, std::string> errors = {

@@ -55,5 +55,20 @@ endforeach()
 if(held LESS 5)
   message(FATAL_ERROR "first-plugin.md shows ${held} lines of plugin test that could be held against it")
 endif()
+
+# One that begins with a formula builds, too, and gives the formula's weights.
+file(WRITE "${WORK}/idea.toml" "weights = \"g[channels] = 0.5\"\njoin = \"x + g * sigmoid(mean(h)) * f\"\n")
+run(rewire plugin new from_formula --formula idea.toml)
+run("${CMAKE_COMMAND}" -S from_formula -B from_formula/build -G Ninja
+    "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Wshadow ${FLAGS}" "-DCMAKE_COMPILE_WARNING_AS_ERROR=${WERROR}")
+run("${CMAKE_COMMAND}" --build from_formula/build)
+set(small --set model.dim=24 --set model.depth=2 --set data.format=synthetic --set data.count=160
+    --set train.batch=8 --set train.epochs=1 --set train.max_steps=5)
+run(rewire train vit_tiny_28 --plugin ./from_formula/build/from_formula.so --out one ${small})
+run(rewire train vit_tiny_28 --formula idea.toml --out two ${small})
+run(rewire diff one two)
+if(NOT output MATCHES "metrics +the same")
+  message(FATAL_ERROR "a formula and its source train differently: ${output}")
+endif()
 run("${CMAKE_COMMAND}" "-DREADELF=${READELF}" "-DFOLDERS=${WORK}/mine/build" -P "${CMAKE_CURRENT_LIST_DIR}/../floors/library_paths.cmake")
 file(REMOVE_RECURSE "${WORK}")

@@ -204,6 +204,45 @@ TEST_CASE("init sets weights by their role, from their values, the joins' number
   CHECK(std::ranges::any_of(difference, [](double value) { return value != 0; }));
 }
 
+TEST_CASE(
+    "A draw of the block makes the joins of a block orthogonal as often as orthogonal's probability does") {
+  /// The net's output in each training step.
+  const auto outputs = [](const std::vector<std::string>& specs, int steps) {
+    const ir::Module module = rewritten(residual_net({}), specs);
+    ir::EvalState state = to_eval_state(started(module, specs, 7));
+    state.training = true;
+    const ir::Function& forward = module.function("forward");
+    const Tensor x = sample(forward.type(forward.arguments.at(0).value));
+    std::vector<std::vector<double>> all;
+    for (int step = 0; step < steps; ++step) {
+      if (const auto counter = state.tensors.find("train.step"); counter != state.tensors.end())
+        counter->second.data = {static_cast<double>(step)};
+      all.push_back(ir::evaluate(module, forward, {x}, state).at(0).data);
+    }
+    return all;
+  };
+  // Two blocks: neither, the first, the second or both are orthogonal, whole blocks only.
+  const std::vector<std::vector<std::string>> patterns = {
+      {}, {"orthogonal:layers=0"}, {"orthogonal:layers=1"}, {"orthogonal"}};
+  std::map<std::vector<double>, std::size_t> pattern_of;
+  for (std::size_t i = 0; i < patterns.size(); ++i) pattern_of[outputs(patterns[i], 1)[0]] = i;
+  REQUIRE(pattern_of.size() == patterns.size());
+  constexpr int kSteps = 1200;
+  constexpr double p = 0.3;
+  const std::string formula =
+      R"~(formula:join="x + (uniform(block) < 0.3 ? f - dot(x, f) / (dot(x, x) + 1e-6) * x : f)")~";
+  for (const std::string& spec : {formula, std::string("orthogonal:probability=0.3")}) {
+    std::vector<int> counts(patterns.size(), 0);
+    for (const std::vector<double>& output : outputs({spec}, kSteps)) ++counts[pattern_of.at(output)];
+    const double expected[] = {(1 - p) * (1 - p), p * (1 - p), (1 - p) * p, p * p};
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      CAPTURE(spec, i, counts[i]);
+      const double deviation = std::sqrt(expected[i] * (1 - expected[i]) / kSteps);
+      CHECK(std::abs(counts[i] / double{kSteps} - expected[i]) < 4 * deviation);
+    }
+  }
+}
+
 TEST_CASE("Sums of a narrow stream are computed in f32") {
   const ir::TensorType type{DType::bf16, {2, 3, 4}};
   for (const char* formula :

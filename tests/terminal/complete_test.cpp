@@ -231,6 +231,14 @@ TEST_CASE("Plugins are found now; what one can be told is offered where its code
   CHECK(words_at({"train", "vit", "--plugin", user.plugins + "/m"}) == Words{file});
 }
 
+TEST_CASE("A formula is completed name by name") {
+  CHECK(words_at({"train", "vit_tiny_28", "--join", "x + sig"}) == Words{"x + sigmoid("});
+  CHECK(words_at({"train", "vit_tiny_28", "--join=x + prog"}) == Words{"--join=x + progress"});
+  CHECK(words_at({"train", "vit_tiny_28", "--join", "x + mean(f, tok"}) == Words{"x + mean(f, tokens"});
+  CHECK(words_at({"train", "vit_tiny_28", "--join", "x + tok"}).empty());
+  CHECK(words_at({"plugin", "new", "mine", "--join", "x + stop"}) == Words{"x + stop_gradient("});
+}
+
 TEST_CASE("No code of a library runs for completion until the user has agreed to run it") {
   NewUser user;
   const std::string file = user.plugins + "/trace.so", trace = user.folder.file("trace");

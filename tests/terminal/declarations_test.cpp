@@ -94,17 +94,28 @@ TEST_CASE("A command line that does not parse is refused without being run") {
   CHECK_THROWS_AS(parse_only(commands(), {}), UserError);
 }
 
-TEST_CASE("The guide to writing a plugin shows the one that `plugin new` writes") {
+/// The text as a page shows it.
+std::string indented(const std::string& text) {
+  std::string shown;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) shown += (line.empty() ? "" : "    " + line) + '\n';
+  return shown;
+}
+
+TEST_CASE(
+    "The guides to plugins show the one that `plugin new` writes, and formulas in C++ that a test compiles") {
   const auto files = runtime::plugin_skeleton("my_strategy");
   const auto source =
       std::ranges::find(files, "my_strategy.cpp", &std::pair<std::string, std::string>::first);
   REQUIRE(source != files.end());
-  std::string shown;
-  std::istringstream lines(source->second);
-  for (std::string line; std::getline(lines, line);) shown += (line.empty() ? "" : "    " + line) + '\n';
-  std::ostringstream guide;
-  guide << std::ifstream(REWIRE_SOURCE_DIR "/docs/start/first-plugin.md").rdbuf();
-  CHECK(guide.str().find("\n" + shown) != std::string::npos);
+  const fs::path root = REWIRE_SOURCE_DIR;
+  CHECK(text_of(root / "docs/start/first-plugin.md").find("\n" + indented(source->second)) !=
+        std::string::npos);
+  const std::string by_hand = text_of(root / "tests/plugins/formula_by_hand.cpp");
+  const std::size_t first = by_hand.find("#include"), last = by_hand.find("\nREWIRE_PLUGIN");
+  REQUIRE(last != std::string::npos);
+  CHECK(text_of(root / "docs/guide/sdk.md").find("\n" + indented(by_hand.substr(first, last - first))) !=
+        std::string::npos);
 }
 
 TEST_CASE("Every option that a command line of the docs has is one of its command") {

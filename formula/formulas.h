@@ -1,11 +1,11 @@
-// The parameters of the plugin as trees: the formulas of a join's parts, and the lists of weights, names, reports,
-// initial values and values after a step. What can be checked without a join is checked here.
+// The parameters of the plugin `formula` as trees: the formulas of a join's parts, and the lists of weights, names,
+// reports, initial values and values after a step. What can be checked without a join is checked here.
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <optional>
-#include <rewire_plugin.hpp>
 #include <set>
 #include <string>
 #include <string_view>
@@ -17,6 +17,11 @@ namespace formula {
 
 /// The names that a formula may read at any join.
 const std::vector<std::string>& join_names();
+/// The functions of one argument that are ops; all functions; the words for axes that end a reduction's or a draw's
+/// arguments.
+const std::vector<std::string>& pointwise_functions();
+const std::vector<std::string>& functions();
+const std::vector<std::string>& domains();
 
 /// A formula, its text, and all names that it reads, also through the names of let.
 struct Part {
@@ -44,7 +49,7 @@ struct WeightEntry {
   WeightShape shape = WeightShape::number;
   std::vector<Node> extents;
   Node value;
-  std::optional<rewire::plugin::Group> group;
+  std::string group;  // decay, no_decay, frozen, or "" for the rule: matrices decay
   bool per_block = false;
   std::vector<Entry::Option> hints;  // lr_scale, weight_decay, beta1, beta2, each with a value
 
@@ -52,7 +57,8 @@ struct WeightEntry {
 };
 
 struct Formulas {
-  explicit Formulas(const rewire::plugin::Call& call);
+  /// `text` returns a parameter's text: "" if it is not given. Throws Error, with a caret, at what it cannot read.
+  explicit Formulas(const std::function<std::string(const std::string& key)>& text);
 
   /// The formula of a part of the join ("join", "change_sum", ...), or nullptr.
   const Part* slot(std::string_view key) const;
@@ -86,12 +92,28 @@ struct Formulas {
 
   void note_draws(const Part& part, const std::string& name);
   WeightEntry weight_entry(Entry entry) const;
-  std::vector<NamedPart> named_parts(const rewire::plugin::Call& call, const char* key) const;
+  std::vector<NamedPart> named_parts(Source source) const;
   void own_name(const Source& source, const std::string& name, std::size_t at_name) const;
   void check_weights() const;
   void check_slots() const;
   void check_after(const NamedPart& after) const;
 };
+
+/// What a formula of the whole join sets: its branch if it is x + REST, its shortcut if it is REST + f, else its sum;
+/// and the rest. Of x + f itself, nothing: the slot is "".
+struct WholeJoin {
+  std::string slot;
+  Node formula;
+};
+WholeJoin split_join(const Node& node);
+
+/// The words that end a call's arguments: over which axes, and whether a block's joins share a draw.
+struct Words {
+  std::string domain;  // one of domains(), or ""
+  bool per_block = false;
+  std::size_t arguments = 0;  // how many there are without the words
+};
+Words words_of(const Node& call);
 
 /// The first place in the tree, from the left, that reads the name by itself or through let; the tree's own if none.
 std::size_t place_of(const Node& node, const std::string& name, const Formulas& formulas);

@@ -1,16 +1,12 @@
-#include "formulas.h"
+#include "formula/formulas.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <iterator>
 
-#include "terms.h"
-
 namespace formula {
 namespace {
-
-using rewire::plugin::Group;
 
 constexpr std::array kSlots = {"norm_input", "input",           "shortcut",      "branch",     "sum",
                                "join",       "change_shortcut", "change_branch", "change_sum", "exit"};
@@ -57,6 +53,29 @@ const std::vector<std::string>& join_names() {
   return names;
 }
 
+const std::vector<std::string>& pointwise_functions() {
+  static const std::vector<std::string> names = {"abs",  "cos", "erf",  "exp",           "floor",
+                                                 "gelu", "log", "relu", "rsqrt",         "sigmoid",
+                                                 "silu", "sin", "sqrt", "stop_gradient", "tanh"};
+  return names;
+}
+
+const std::vector<std::string>& functions() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all = {"maximum",  "minimum", "sum",        "mean",     "max",         "dot",
+                                    "norm",     "softmax", "layer_norm", "rms_norm", "branch_norm", "matmul",
+                                    "weighted", "drop",    "uniform",    "normal"};
+    all.insert(all.end(), pointwise_functions().begin(), pointwise_functions().end());
+    return all;
+  }();
+  return names;
+}
+
+const std::vector<std::string>& domains() {
+  static const std::vector<std::string> names = {"channels", "tokens", "sample"};
+  return names;
+}
+
 bool Part::reads_any(std::initializer_list<const char*> any) const {
   return std::ranges::any_of(any, [this](const char* name) { return names.contains(name); });
 }
@@ -72,6 +91,53 @@ std::set<std::string> Formulas::names_of(const Node& node) const {
   return names;
 }
 
+WholeJoin split_join(const Node& node) {
+  std::vector<std::size_t> xs, fs;  // the bare terms + x and + f
+  if (node.kind == Node::Kind::sum)
+    for (std::size_t i = 0; i < node.children.size(); ++i) {
+      if (node.text[i] == '+' && is_name(node.children[i], "x")) xs.push_back(i);
+      if (node.text[i] == '+' && is_name(node.children[i], "f")) fs.push_back(i);
+    }
+  const bool is_branch = xs.size() == 1;
+  if (!is_branch && (!xs.empty() || fs.size() != 1)) return {"sum", node};
+  const std::size_t left_out = is_branch ? xs[0] : fs[0];
+  Node rest;
+  rest.kind = Node::Kind::sum;
+  for (std::size_t i = 0; i < node.children.size(); ++i) {
+    if (i == left_out) continue;
+    rest.children.push_back(node.children[i]);
+    rest.text += node.text[i];
+  }
+  rest.at = rest.children[0].at;
+  if (rest.text[0] == '-') {  // a difference has to begin with a term
+    Node first;
+    first.kind = Node::Kind::negation;
+    first.at = rest.at;
+    first.children = {std::move(rest.children[0])};
+    rest.children[0] = std::move(first);
+    rest.text[0] = '+';
+  }
+  if (rest.children.size() == 1) rest = Node(rest.children[0]);
+  if (is_branch && is_name(rest, "f")) return {"", {}};
+  return {is_branch ? "branch" : "shortcut", std::move(rest)};
+}
+
+Words words_of(const Node& call) {
+  Words words;
+  for (words.arguments = call.children.size(); words.arguments > 0; --words.arguments) {
+    const Node& word = call.children[words.arguments - 1];
+    if (word.kind != Node::Kind::name) break;
+    if (std::ranges::find(domains(), word.text) != domains().end() && words.domain.empty()) {
+      words.domain = word.text;
+    } else if (word.text == "block" && !words.per_block) {
+      words.per_block = true;
+    } else {
+      break;
+    }
+  }
+  return words;
+}
+
 std::size_t place_of(const Node& node, const std::string& name, const Formulas& formulas) {
   for (const Node& child : node.children)
     if (formulas.names_of(child).contains(name)) return place_of(child, name, formulas);
@@ -82,7 +148,7 @@ void Formulas::own_name(const Source& source, const std::string& name, std::size
   const auto among = [&](const std::vector<std::string>& list) {
     return std::ranges::find(list, name) != list.end();
   };
-  if (among(join_names()) || among(functions()) || among(kDomains) || name == "block")
+  if (among(join_names()) || among(functions()) || among(domains()) || name == "block")
     fail(source, at_name, "'" + name + "' is a name of the language: choose another");
 }
 
@@ -115,12 +181,10 @@ WeightEntry Formulas::weight_entry(Entry entry) const {
       if (weight.is_list())
         refuse("a weight of [out] or [branches] belongs to one join: it cannot be per block");
       weight.per_block = true;
-    } else if (weight.group) {
+    } else if (!weight.group.empty()) {
       refuse("decay, no_decay and frozen exclude each other");
     } else {
-      weight.group = option.name == "decay"      ? Group::decay
-                     : option.name == "no_decay" ? Group::no_decay
-                                                 : Group::frozen;
+      weight.group = option.name;
     }
   }
   check_initial(weights_source, entry.value, true);
@@ -129,8 +193,7 @@ WeightEntry Formulas::weight_entry(Entry entry) const {
   return weight;
 }
 
-std::vector<NamedPart> Formulas::named_parts(const rewire::plugin::Call& call, const char* key) const {
-  const Source source{key, call.get_text(key)};
+std::vector<NamedPart> Formulas::named_parts(Source source) const {
   std::vector<NamedPart> parts;
   for (Entry& entry : parse_entries(source)) {
     if (entry.has_shape || !entry.options.empty())
@@ -141,9 +204,10 @@ std::vector<NamedPart> Formulas::named_parts(const rewire::plugin::Call& call, c
   return parts;
 }
 
-Formulas::Formulas(const rewire::plugin::Call& call)
-    : weights_source{"weights", call.get_text("weights")}, at(call.get_text("at")) {
-  std::vector<NamedPart> named = named_parts(call, "let");
+Formulas::Formulas(const std::function<std::string(const std::string& key)>& text)
+    : weights_source{"weights", text("weights")}, at(text("at")) {
+  const auto parts_of = [&](const char* key) { return named_parts({key, text(key)}); };
+  std::vector<NamedPart> named = parts_of("let");
   for (NamedPart& let : named) {
     own_name(let.part.source, let.name, let.at);
     for (const NamedPart& other : named)
@@ -163,15 +227,15 @@ Formulas::Formulas(const rewire::plugin::Call& call)
     weights.push_back(weight_entry(std::move(entry)));
   }
   for (const char* key : kSlots) {
-    Source source{key, call.get_text(key)};
+    Source source{key, text(key)};
     if (is_blank(source.text)) continue;
     Node node = parse(source);
     std::set<std::string> names = names_of(node);
     slots.emplace(key, Part{std::move(source), std::move(node), std::move(names)});
   }
-  reports = named_parts(call, "report");
-  inits = named_parts(call, "init");
-  afters = named_parts(call, "after");
+  reports = parts_of("report");
+  inits = parts_of("init");
+  afters = parts_of("after");
   for (const auto& [key, part] : slots) note_draws(part, key);
   for (const std::string& name : let_names) note_draws(lets.at(name), name);
   for (const auto* named_list : {&reports, &inits, &afters})
@@ -256,7 +320,7 @@ void Formulas::check_after(const NamedPart& after) const {
   }
   if (set->is_list())
     refuse(after.at, "'" + after.name + "' is a list of weights: after sets weights of one shape");
-  if (set->group == Group::frozen)
+  if (set->group == "frozen")
     refuse(after.at,
            "'" + after.name + "' is frozen: no optimizer changes it, so it has no value after a step");
   if (!after.part.reads(after.name))
@@ -266,9 +330,9 @@ void Formulas::check_after(const NamedPart& after) const {
   for (const std::string& name : after.part.names) {
     const WeightEntry* other = weight(name);
     if (name == after.name || numbers.contains(name) || lets.contains(name) ||
-        (other != nullptr && other->group == Group::frozen))
+        (other != nullptr && other->group == "frozen"))
       continue;
-    if (std::ranges::find(kDomains, name) != kDomains.end()) continue;
+    if (std::ranges::find(domains(), name) != domains().end()) continue;
     refuse(place_of(after.part.node, name, *this),
            "after reads the weight itself, frozen weights and progress, not '" + name + "'");
   }
