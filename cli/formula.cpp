@@ -3,15 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
 #include <string_view>
 #include <variant>
 #include <vector>
 
 #include "formula/cpp.h"
+#include "formula/language.h"
 #include "ir/error.h"
 #include "ir/printable.h"
-#include "models/trial.h"
+#include "ir/text_error.h"
 #include "runtime/io/files.h"
 #include "runtime/plugin/plugin.h"
 #include "runtime/recipe/flat_values.h"
@@ -84,20 +84,11 @@ std::string source_of_formulas(const std::string& name, const std::string& spec)
           "'{}' is not part of a formula: leave it out, and give it to the new plugin: --plugin "
           "./build/{}.so:{}={}",
           key, name, key, value);
-  const std::vector<runtime::PluginHandle> plugin = {runtime::load_plugin(formulas, {})};
-  // A formula may be for tokens or for maps alone.
-  std::exception_ptr refusal;
-  bool fits = false;
-  for (models::TrialNetwork& network : models::trial_networks()) {
-    try {
-      runtime::apply_plugins(network.module, plugin, 0);
-      fits = true;
-    } catch (const UserError&) {
-      if (!refusal) refusal = std::current_exception();
-    }
+  try {
+    return formula::plugin_source(name, formulas.values);
+  } catch (const formula::Error& error) {
+    throw ir::TextError(few_lines(error.what()));
   }
-  if (!fits) std::rethrow_exception(refusal);
-  return formula::plugin_source(name, formulas.values);
 }
 
 }  // namespace rewire::cli

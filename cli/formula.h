@@ -13,7 +13,7 @@ std::string spec_of_join(const std::string& expression);
 std::string spec_of_formula_file(const std::string& path);
 
 /// Returns the source of a plugin `name` that computes what the spec of the plugin `formula` says, as one of the two
-/// above returns it. Throws UserError if the formulas mean nothing on any small network, or with what is no formula.
+/// above returns it. Throws UserError with what is no formula, and with a filter.
 std::string source_of_formulas(const std::string& name, const std::string& spec);
 
 }  // namespace rewire::cli

@@ -34,21 +34,29 @@ std::string wrapped(const std::string& line, const std::string& head) {
   return result + rest + "\n";
 }
 
-/// What C++, the SDK's names or the source itself already use.
+std::string in_one_line(std::string text) {
+  for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos; ++at) text.replace(at, 1, "; ");
+  return text;
+}
+
+/// Whether C++, the SDK or the source itself already uses the name.
 bool is_taken(const std::string& name) {
   static const std::set<std::string> names = {
-      "alignas", "alignof",   "and",       "and_eq",    "asm",      "auto",     "bitand",   "bitor",
-      "bool",    "break",     "case",      "catch",     "char",     "class",    "compl",    "concept",
-      "const",   "consteval", "constexpr", "constinit", "continue", "decltype", "default",  "delete",
-      "do",      "double",    "else",      "enum",      "explicit", "export",   "extern",   "false",
-      "float",   "for",       "friend",    "goto",      "if",       "inline",   "int",      "long",
-      "mutable", "namespace", "new",       "not",       "not_eq",   "nullptr",  "operator", "or",
-      "or_eq",   "private",   "protected", "public",    "register", "requires", "return",   "short",
-      "signed",  "sizeof",    "static",    "struct",    "switch",   "template", "this",     "throw",
-      "true",    "try",       "typedef",   "typeid",    "typename", "union",    "unsigned", "using",
-      "virtual", "void",      "volatile",  "while",     "xor",      "xor_eq",   "errno",    "linux",
-      "stderr",  "stdin",     "stdout",    "unix",      "choose",   "pow",      "join",     "rewire",
-      "std"};
+      "alignas",     "alignof",  "and",        "and_eq",    "asm",       "auto",         "bitand",
+      "bitor",       "bool",     "break",      "case",      "catch",     "char",         "char16_t",
+      "char32_t",    "char8_t",  "class",      "co_await",  "co_return", "co_yield",     "compl",
+      "concept",     "const",    "const_cast", "consteval", "constexpr", "constinit",    "continue",
+      "decltype",    "default",  "delete",     "do",        "double",    "dynamic_cast", "else",
+      "enum",        "explicit", "export",     "extern",    "false",     "float",        "for",
+      "friend",      "goto",     "if",         "inline",    "int",       "long",         "mutable",
+      "namespace",   "new",      "noexcept",   "not",       "not_eq",    "nullptr",      "operator",
+      "or",          "or_eq",    "private",    "protected", "public",    "register",     "reinterpret_cast",
+      "requires",    "return",   "short",      "signed",    "sizeof",    "static",       "static_assert",
+      "static_cast", "struct",   "switch",     "template",  "this",      "thread_local", "throw",
+      "true",        "try",      "typedef",    "typeid",    "typename",  "union",        "unsigned",
+      "using",       "virtual",  "void",       "volatile",  "wchar_t",   "while",        "xor",
+      "xor_eq",      "choose",   "errno",      "join",      "let",       "linux",        "pow",
+      "rewire",      "std",      "stderr",     "stdin",     "stdout",    "unix"};
   return names.contains(name);
 }
 
@@ -65,7 +73,8 @@ class Writer {
     std::string text = "// " + name_ + ": a strategy that began as formulas.\n";
     for (const char* key : kParameters)
       for (const auto& [given, value] : values_)
-        if (given == key && !value.empty()) text += wrapped("//   " + given + " = " + value, "//     ");
+        if (given == key && !value.empty())
+          text += wrapped("//   " + given + " = " + in_one_line(value), "//     ");
     text +=
         "#include <rewire_formula.hpp>\n\nnamespace {\n\nusing namespace rewire::formula;\n"
         "using namespace rewire::formula::names;\n\n"
@@ -91,16 +100,10 @@ class Writer {
       statement(body,
                 std::string("join.at = Joins::") + (formulas_.at == "block" ? "ends_of_blocks" : "last"));
     // The numbers of weights may read names of let, and those may read weights.
-    std::set<std::string> of_weights, read;
-    for (const WeightEntry& weight : formulas_.weights) {
-      of_weights.merge(formulas_.names_of(weight.value));
-      for (const Node& extent : weight.extents) of_weights.merge(formulas_.names_of(extent));
-      for (const Entry::Option& hint : weight.hints) of_weights.merge(formulas_.names_of(hint.value[0]));
-    }
     const auto lets = [&](bool for_weights) {
       for (const std::string& name : formulas_.let_names)
-        if (of_weights.contains(name) == for_weights && formulas_.any_reads(name))
-          statement(body, "const Term " + cpp_name(name) + " = " + term(formulas_.lets.at(name)));
+        if (formulas_.of_weights.contains(name) == for_weights && formulas_.any_reads(name))
+          statement(body, "const Term " + cpp_name(name) + " = let(" + term(formulas_.lets.at(name)) + ")");
     };
     lets(true);
     for (const WeightEntry& weight : formulas_.weights)
@@ -125,7 +128,13 @@ class Writer {
     return body;
   }
 
-  static std::string cpp_name(const std::string& name) { return is_taken(name) ? name + "_" : name; }
+  /// A name that C++ or the source uses gets underscores, until it is one that nobody uses.
+  std::string cpp_name(const std::string& name) const {
+    std::string other = name;
+    while (is_taken(other) || (other != name && (formulas_.weight(other) || formulas_.lets.contains(other))))
+      other += "_";
+    return other;
+  }
 
   std::string added(const WeightEntry& weight) {
     const Source& source = formulas_.weights_source;
@@ -204,14 +213,16 @@ class Writer {
       case Node::Kind::comparison: {
         const std::map<std::string, std::string> signs = {{"lt", " < "},  {"le", " <= "}, {"gt", " > "},
                                                           {"ge", " >= "}, {"eq", " == "}, {"ne", " != "}};
-        return child(0, 2) + signs.at(node.text) + child(1, 2);
+        // Of numbers alone, C++ would make a bool, which it adds and divides as an integer.
+        const std::string left = has_names(node) ? child(0, 2) : "Term(" + child(0, 0) + ")";
+        return left + signs.at(node.text) + child(1, 2);
       }
       case Node::Kind::sum:
       case Node::Kind::product:
         break;
     }
     const int least = node.kind == Node::Kind::sum ? 3 : 4;
-    // Numbers alone fold here as C++ folds them; the SDK refuses what is not finite.
+    // C++ folds numbers alone in double, too.
     std::string text = child(0, least);
     for (std::size_t i = 1; i < node.children.size(); ++i)
       text += std::string(" ") + node.text[i] + " " + child(i, least);

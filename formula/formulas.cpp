@@ -243,6 +243,12 @@ Formulas::Formulas(const std::function<std::string(const std::string& key)>& tex
   for (const NamedPart& after : afters) check_after(after);
   check_weights();
   check_slots();
+  check_names(*this);
+  for (const WeightEntry& entry : weights) {
+    of_weights.merge(names_of(entry.value));
+    for (const Node& extent : entry.extents) of_weights.merge(names_of(extent));
+    for (const Entry::Option& hint : entry.hints) of_weights.merge(names_of(hint.value[0]));
+  }
 }
 
 void Formulas::note_draws(const Part& part, const std::string& name) {

@@ -80,6 +80,8 @@ struct Formulas {
   Source weights_source;
   std::vector<WeightEntry> weights;
   std::vector<NamedPart> reports, inits, afters;
+  std::set<std::string>
+      of_weights;  // the names of let that initial values, extents and options of weights read
   std::string at;  // all, block or last
 
  private:
@@ -98,6 +100,10 @@ struct Formulas {
   void check_slots() const;
   void check_after(const NamedPart& after) const;
 };
+
+/// Throws Error if a formula reads a name that nobody defines, or a function has other arguments than it takes.
+/// Formulas calls it.
+void check_names(const Formulas& formulas);
 
 /// What a formula of the whole join sets: its branch if it is x + REST, its shortcut if it is REST + f, else its sum;
 /// and the rest. Of x + f itself, nothing: the slot is "".

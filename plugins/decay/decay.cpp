@@ -51,16 +51,6 @@ Value learned(const Rewrite& call, const Join& join) {
   return join.add_weight("alpha", {1}, Init::ones(), group);
 }
 
-/// Returns the weight and the bias of the branch's last layer.
-std::vector<Weight> last_layer(const Join& join) {
-  std::vector<Weight> weights = join.weights();
-  const std::string layer = join.last_weight.substr(0, join.last_weight.rfind('.'));
-  std::erase_if(weights, [&](const Weight& weight) {
-    return weight.name != join.last_weight && weight.name != layer + ".bias";
-  });
-  return weights;
-}
-
 void rewrite(const Rewrite& call) {
   const std::string variant = call.get_text("variant");
   const bool learnable = call.get_bool("learnable");
@@ -68,7 +58,7 @@ void rewrite(const Rewrite& call) {
     throw Error("learnable needs variant=shortcut: the factors of variant=" + variant + " are fixed");
   }
   for (const Join& join : call.joins()) {
-    if (call.get_text("zero_init") == "on" && last_layer(join).empty()) {
+    if (call.get_text("zero_init") == "on" && join.last_layer().empty()) {
       throw Error(join.name +
                   " has no last layer that zero_init=on could set to zero: use zero_init=auto or off, or "
                   "choose other joins by sites= or layers=");
@@ -92,7 +82,7 @@ bool starts_at_zero(const Initialise& call) {
 void initialise(const Initialise& call) {
   if (!starts_at_zero(call)) return;
   for (const Join& join : call.joins()) {
-    const std::vector<Weight> weights = last_layer(join);
+    const std::vector<Weight> weights = join.last_layer();
     if (weights.empty()) {
       call.log(REWIRE_LOG_WARNING,
                join.name + " has no last layer to start at zero: its weights are unchanged");

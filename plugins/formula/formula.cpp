@@ -69,22 +69,16 @@ terms::Shape shape_of(const WeightEntry& entry, const Source& source, Builder& b
 
 terms::Start start_of(const Node& node, const Source& source, Builder& builder) {
   using Kind = terms::Start::Kind;
-  struct Form {
-    const char *name, *text;
-    Kind kind;
-    std::size_t arguments;
-  };
-  constexpr Form kForms[] = {{"normal", "normal(std)", Kind::normal, 1},
-                             {"trunc_normal", "trunc_normal(std, cut)", Kind::trunc_normal, 2},
-                             {"uniform", "uniform(low, high)", Kind::uniform, 2},
-                             {"xavier", "xavier()", Kind::xavier, 0}};
-  for (const Form& form : kForms) {
-    if (node.kind != Node::Kind::call || node.text != form.name) continue;
-    if (node.children.size() != form.arguments) fail(source, node.at, std::string("expected ") + form.text);
+  constexpr std::pair<const char*, Kind> kDraws[] = {{"normal", Kind::normal},
+                                                     {"trunc_normal", Kind::trunc_normal},
+                                                     {"uniform", Kind::uniform},
+                                                     {"xavier", Kind::xavier}};
+  for (const auto& [name, kind] : kDraws) {
+    if (node.kind != Node::Kind::call || node.text != name) continue;
     std::vector<Term> arguments;
     for (const Node& child : node.children) arguments.push_back(builder.build(source, child));
     arguments.resize(2, 0.0);
-    return {form.kind, arguments[0], arguments[1], builder.origin(source, node.at)};
+    return {kind, arguments[0], arguments[1], builder.origin(source, node.at)};
   }
   return builder.build(source, node);
 }
@@ -110,23 +104,18 @@ terms::Formulas built(const Formulas& formulas, Builder& builder) {
            : formulas.at == "last" ? terms::Joins::last
                                    : terms::Joins::all;
   const Source& source = formulas.weights_source;
-  // A weight may read names of let that read no weight, and those of let may read weights.
-  const auto reads_weights = [&](const std::set<std::string>& names) {
-    return std::ranges::any_of(names,
-                               [&](const std::string& name) { return formulas.weight(name) != nullptr; });
+  // The numbers of weights may read names of let, and those may read weights.
+  const auto define = [&](bool for_weights) {
+    for (const std::string& name : formulas.let_names)
+      if (formulas.of_weights.contains(name) == for_weights)
+        builder.define(name, terms::let(builder.build(formulas.lets.at(name))));
   };
-  const auto define = [&](bool that_reads_weights) {
-    for (const std::string& name : formulas.let_names) {
-      const Part& part = formulas.lets.at(name);
-      if (reads_weights(part.names) == that_reads_weights) builder.define(name, builder.build(part));
-    }
-  };
-  define(false);
+  define(true);
   for (const WeightEntry& entry : formulas.weights)
     builder.define(entry.name,
                    all.weight(entry.name, shape_of(entry, source, builder),
                               start_of(entry.value, source, builder), training_of(entry, source, builder)));
-  define(true);
+  define(false);
   for (const auto& [key, part] : formulas.slots) {
     std::optional<Term>* slots[] = {&all.norm_input,    &all.input,      &all.shortcut,
                                     &all.branch,        &all.sum,        &all.change_shortcut,

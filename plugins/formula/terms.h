@@ -21,7 +21,7 @@ class Builder {
   explicit Builder(const Formulas& formulas);
   void define(const std::string& name, const Term& term) { known_.insert_or_assign(name, term); }
 
-  /// Returns the term of a tree. Throws Error if a name is unknown or an argument is wrong.
+  /// Returns the term of a tree.
   Term build(const Source& source, const Node& node);
   Term build(const Part& part) { return build(part.source, part.node); }
   /// Returns what a term's errors name as their place.
@@ -38,15 +38,10 @@ class Builder {
   Term built(const Source& source, const Node& node);
   Term name(const Source& source, const Node& node);
   Term call(const Source& source, const Node& node);
-  Term reduction(const Source& source, const Node& node);
-  Term norm(const Source& source, const Node& node);
-  Term draw(const Source& source, const Node& node);
-  void refuse_rest(const Source& source, const Node& node, std::size_t first, std::size_t end,
-                   const std::vector<std::string>& words) const;
+  std::vector<Term> arguments(const Source& source, const Node& node);
 
   const Formulas& formulas_;
   std::map<std::string, Term> known_;  // by name: of the join, of let, of weights
-  std::vector<std::string> names_;     // all of them, for the nearest of an unknown one
   std::deque<Origin> origins_;
 };
 

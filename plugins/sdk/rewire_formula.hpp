@@ -19,12 +19,16 @@
 #define REWIRE_FORMULA_HPP_
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <cstdio>
 #include <functional>
 #include <map>
 #include <memory>
 #include <numbers>
 #include <optional>
+#include <set>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -92,7 +96,11 @@ class Term {
     unsigned reads;
     bool chooses = false;        // operands: a condition, and two of which one is evaluated if it is a number
     std::string name = {};       // of a join's name or a weight
-    std::size_t weight = kNone;  // its index in Formulas
+    std::size_t weight = kNone;  // its index in the Formulas of `owner`
+    std::shared_ptr<const void> owner = {};
+    std::size_t let = 0;  // the number of a term that let() made; 0 for others
+    std::vector<Term> earlier =
+        {};                        // those that it reads, also through others, in the order of their numbers
     const void* origin = nullptr;  // what an error names as its place
   };
   static constexpr std::size_t kNone = ~std::size_t{0};
@@ -100,7 +108,12 @@ class Term {
   template <class Number>
     requires std::is_arithmetic_v<Number>
   Term(Number number)  // NOLINT: 1 - s reads as it should
-      : Term([n = static_cast<double>(number)](Evaluation&, const Node&) { return Known{n}; }, {}) {}
+      : Term(
+            [n = static_cast<double>(number)](Evaluation&, const Node& node) {
+              if (!std::isfinite(n)) throw TermError(node.origin, "this is not a finite number here");
+              return Known{n};
+            },
+            {}) {}
   /// Makes an expression of an op on others; `compute` evaluates its operands itself.
   Term(std::function<Known(Evaluation&, const Node&)> compute, std::vector<Term> operands,
        unsigned reads = nothing)
@@ -111,11 +124,15 @@ class Term {
   /// Returns a term of a list. The index counts from 0, or from -1 backwards.
   Term operator[](const Term& index) const;
 
-  const Node& node() const { return *node_; }
-  const std::shared_ptr<Node>& shared() const { return node_; }
-  Term named(std::string name) const& { return node_->name = std::move(name), *this; }
+  const Node& node() const { return *shared(); }
+  const std::shared_ptr<Node>& shared() const {
+    if (!node_) throw std::logic_error("a term was used after it was moved from");
+    return node_;
+  }
+  // Only for a term that the caller has just made: all copies change.
+  Term named(std::string name) const& { return shared()->name = std::move(name), *this; }
   /// Sets the place that an error in this expression names.
-  Term from(const void* origin) const& { return node_->origin = origin, *this; }
+  Term from(const void* origin) const& { return shared()->origin = origin, *this; }
 
  private:
   std::shared_ptr<Node> node_;
@@ -154,7 +171,8 @@ class Evaluation {
   const Join* at = nullptr;  // none for the numbers of a weight
   std::optional<Known> it;   // what the formula changes
   const std::vector<Value>*out = nullptr, *branches = nullptr;
-  std::map<std::string, double> facts;  // l, L, b, B; d at a join
+  std::map<std::string, double> facts;  // l, L, b, B
+  std::shared_ptr<const void> owner;    // of the weights
   double index = -1, last_index = -1;   // k and K of a weight of a list
   std::function<Known(std::size_t)> weight;
   /// Uniform numbers in [0, 1) of this shape. A draw may need several: `which` counts from 0.
@@ -614,6 +632,35 @@ inline Term dot(const Term& a, const Term& b, std::optional<Domain> over = {}) {
 inline Term norm(const Term& a, std::optional<Domain> over = {}) { return detail::reduce("norm", {a}, over); }
 // clang-format on
 
+/// Names an expression. Before it is evaluated, those that it reads are, in the order in which they were named. So a
+/// long chain of names nests no calls.
+inline Term let(const Term& term) {
+  static std::atomic<std::size_t> last = 0;
+  std::map<std::size_t, Term> earlier;  // by number
+  std::set<const Term::Node*> seen;
+  for (std::vector<Term> pending = {term}; !pending.empty();) {
+    const Term one = pending.back();
+    pending.pop_back();
+    const Term::Node& node = one.node();
+    if (!seen.insert(&node).second) continue;
+    if (node.let == 0) {
+      pending.insert(pending.end(), node.operands.begin(), node.operands.end());
+      continue;
+    }
+    for (const Term& other : node.earlier) earlier.emplace(other.node().let, other);
+    earlier.emplace(node.let, one);
+  }
+  Term named(
+      [](Evaluation& at, const Term::Node& node) {
+        for (const Term& other : node.earlier) at.of(other);
+        return at.of(node.operands[0]);
+      },
+      {term});
+  named.shared()->let = ++last;
+  for (const auto& [number, other] : earlier) named.shared()->earlier.push_back(other);
+  return named;
+}
+
 /// Returns base ^ exponent.
 inline Term pow(const Term& base, const Term& exponent) {
   return {[](Evaluation& at, const Term::Node& node) {
@@ -661,7 +708,8 @@ inline Term choose(const Term& condition, const Term& yes, const Term& no) {
         if (left.dtype() == DType::i1) detail::refuse_condition(node.operands[1]);
         if (right.dtype() == DType::i1) detail::refuse_condition(node.operands[2]);
         const DType dtype = detail::wider(left.dtype(), right.dtype());
-        return {select(mask, cast(left, dtype), cast(right, dtype))};
+        const Value wide_left = cast(left, dtype), wide_right = cast(right, dtype);
+        return {select(mask, wide_left, wide_right)};
       },
       {condition, yes, no});
   result.shared()->chooses = true;
@@ -678,12 +726,12 @@ inline Term Term::operator[](const Term& index) const {
             const double given = at.number(node.operands[1], "the index");
             const double place = given < 0 ? given + static_cast<double>(list.size()) : given;
             if (place != std::floor(place) || place < 0 || place >= static_cast<double>(list.size())) {
-              std::string text = std::to_string(given);
-              while (text.ends_with('0')) text.pop_back();
-              if (text.ends_with('.')) text.pop_back();
-              refuse(node.operands[1],
-                     "the index is " + text + ", and the list has " + std::to_string(list.size()) +
-                         (list.size() == 1 ? " term" : " terms") + " here: from 0, or from -1 backwards");
+              char text[32];
+              std::snprintf(text, sizeof(text), "%g", given);
+              refuse(node.operands[1], std::string("the index is ") + text + ", and the list has " +
+                                           std::to_string(list.size()) +
+                                           (list.size() == 1 ? " term" : " terms") +
+                                           " here: from 0, or from -1 backwards");
             }
             return list[static_cast<std::size_t>(place)];
           },
@@ -811,7 +859,8 @@ inline Term matmul(const Term& a, const Term& weight) {
                                detail::shape_text(w->shape()) + ": they do not fit");
             const detail::ChannelsLast moved(join, std::ssize(of->shape()));
             const DType dtype = detail::wider(of->dtype(), w->dtype());
-            return {moved.back(plugin::matmul(moved.there(cast(*of, dtype)), cast(*w, dtype)))};
+            const Value rows = moved.there(cast(*of, dtype)), columns = cast(*w, dtype);
+            return {moved.back(plugin::matmul(rows, columns))};
           },
           {a, weight}};
 }
@@ -844,6 +893,12 @@ inline Ints drawn_shape(const Join& join, const std::optional<Domain>& domain) {
     for (const std::int64_t axis : axes(join, *domain)) shape[at(axis)] = whole[at(axis)];
   return shape;
 }
+/// Returns a number for each element of a weight.
+inline Known drawn(Evaluation& at, const Term::Node& node, const std::string& stream, const Draw& draw,
+                   bool normal) {
+  if (draw.each || draw.per_block) refuse(node, "a draw for a weight's numbers has no further word");
+  return {at.drawn(stream, normal)};
+}
 /// Returns uniform numbers in the stream's type, or f32 if that is narrower.
 inline Value uniform(Evaluation& at, const Join& join, const std::string& stream, const Draw& draw,
                      int which) {
@@ -855,8 +910,8 @@ inline Value uniform(Evaluation& at, const Join& join, const std::string& stream
 // Random numbers, new in every step. Each join, plugin and `stream` ([a-z][a-z0-9_]*) has numbers of its own.
 /// Returns uniform numbers in [0, 1).
 inline Term uniform(const std::string& stream, const Draw& draw = {}) {
-  return {[stream, draw](Evaluation& at, const Term::Node&) -> Known {
-            if (!at.at) return {at.drawn(stream, false)};
+  return {[stream, draw](Evaluation& at, const Term::Node& node) -> Known {
+            if (!at.at) return detail::drawn(at, node, stream, draw, false);
             return {detail::uniform(at, *at.at, stream, draw, 0)};
           },
           {},
@@ -864,8 +919,8 @@ inline Term uniform(const std::string& stream, const Draw& draw = {}) {
 }
 /// Returns normal numbers with mean 0 and standard deviation 1.
 inline Term normal(const std::string& stream, const Draw& draw = {}) {
-  return {[stream, draw](Evaluation& at, const Term::Node&) -> Known {
-            if (!at.at) return {at.drawn(stream, true)};
+  return {[stream, draw](Evaluation& at, const Term::Node& node) -> Known {
+            if (!at.at) return detail::drawn(at, node, stream, draw, true);
             const Value u = detail::uniform(at, *at.at, stream, draw, 0);
             const Value v = detail::uniform(at, *at.at, stream, draw, 1);
             // Box and Muller; 1 - u is never 0.
@@ -884,9 +939,12 @@ inline Term drop(const std::string& stream, const Term& p, const Draw& draw = {D
             const double rate = at.number(node.operands[0], "the probability");
             if (!(rate >= 0 && rate < 1))
               refuse(node.operands[0], "a probability of drop is at least 0 and below 1");
-            const Value kept = select(plugin::compare("ge", u, constant_like(u, rate)),
-                                      constant_like(u, 1 / (1 - rate)), constant_like(u, 0));
-            return {select(join.is_training(), kept, constant_like(u, 1))};
+            // A statement for each op: compilers evaluate arguments in different orders.
+            const Value stays = plugin::compare("ge", u, constant_like(u, rate));
+            const Value scale = constant_like(u, 1 / (1 - rate)), zero = constant_like(u, 0);
+            const Value kept = select(stays, scale, zero);
+            const Value trains = join.is_training(), one = constant_like(u, 1);
+            return {select(trains, kept, one)};
           },
           {p},
           Term::tensors};
@@ -957,14 +1015,21 @@ class Formulas {
   Joins at = Joins::all;
 
   /// Adds a weight. A join whose formulas read it has one, or each block, or each term of a list.
-  Term weight(std::string name, Shape shape, Start start, Training training = {},
-              const void* origin = nullptr) {
-    const std::size_t index = weights_.size();
-    Term term([index](Evaluation& evaluation,
-                      const Term::Node& node) { return evaluation.join(node), evaluation.weight(index); },
-              {}, Term::tensors);
-    term.shared()->weight = index;
-    weights_.push_back({name, std::move(shape), std::move(start), std::move(training), origin});
+  Term weight(std::string name, Shape shape, Start start, Training training = {}) {
+    if (shape.is_list() && training.per_block)
+      throw plugin::Error("the weight '" + name +
+                          "' is a list: it belongs to one join and cannot be per_block");
+    Term term(
+        [](Evaluation& evaluation, const Term::Node& node) {
+          evaluation.join(node);
+          if (node.owner != evaluation.owner)
+            refuse(node, "'" + node.name + "' is a weight of other Formulas");
+          return evaluation.weight(node.weight);
+        },
+        {}, Term::tensors);
+    term.shared()->weight = weights_.size();
+    term.shared()->owner = identity_;
+    weights_.push_back({name, std::move(shape), std::move(start), std::move(training)});
     return term.named(std::move(name));
   }
   /// Adds a number to metrics.jsonl: the term's mean over all elements.
@@ -989,13 +1054,13 @@ class Formulas {
     Shape shape;
     Start start;
     Training training;
-    const void* origin;
   };
   struct Named {
     std::string name;
     Term term;
     const void* origin = nullptr;
   };
+  std::shared_ptr<const int> identity_ = std::make_shared<int>(0);  // copies have the same weights
   std::vector<NewWeight> weights_;
   std::vector<Named> reports_, afters_, inits_;
 };
@@ -1008,10 +1073,12 @@ class Writer {
     evaluation_.weight = [this](std::size_t index) { return weight(index); };
     evaluation_.uniform = [this](const std::string& stream, const Ints& shape, bool per_block, int which) {
       const std::string name = stream + "_" + std::to_string(which);
-      Value& drawn = draws_[(per_block ? block_name() : std::to_string(place_) + ".") + name];
+      Value& drawn = draws_[(per_block ? block_name() : std::to_string(place_) + ".") + name +
+                            detail::shape_text(shape)];
       if (!drawn) drawn = join().rng_stream(name.c_str(), {DType::f32, shape});
       return drawn;
     };
+    evaluation_.owner = formulas_.identity_;
     evaluation_.out = &out_;
     evaluation_.branches = &branches_;
     for (const auto& weight : formulas_.weights_) reads_out_ |= weight.shape.kind == Shape::Kind::out;
@@ -1026,6 +1093,12 @@ class Writer {
 
   void write() {
     check_init();
+    for (const auto& after : formulas_.afters_) {
+      const auto weight = std::ranges::find(formulas_.weights_, after.name, &Formulas::NewWeight::name);
+      if (weight == formulas_.weights_.end() || weight->shape.is_list())
+        throw plugin::Error("after sets '" + after.name +
+                            "', which is no weight of one shape of these formulas");
+    }
     for (place_ = 0; place_ < joins_.size(); ++place_) {
       try {
         write_join();
@@ -1156,8 +1229,7 @@ class Writer {
       add_weights({&exit});
       join.change_sum(changed(*exit, join.sum()));
     }
-    evaluation_.it.reset();
-    evaluation_.forget(Term::it_reads);
+    evaluation_.it.reset();  // what reads it keeps its last value, for reports
   }
 
   /// Evaluates a formula of what it changes.
@@ -1178,7 +1250,8 @@ class Writer {
       const Term term = std::move(pending.back());
       pending.pop_back();
       const Term::Node& node = term.node();
-      if (!std::exchange(seen[&node], true) && node.weight != Term::kNone) wanted[node.weight] = true;
+      if (!std::exchange(seen[&node], true) && node.weight != Term::kNone && node.owner == evaluation_.owner)
+        wanted[node.weight] = true;
       if (node.chooses && (node.operands[0].node().reads & (Term::tensors | Term::index_reads)) == 0) {
         const double* number = evaluation_.of(node.operands[0]).number();
         pending.push_back(node.operands[number && *number != 0 ? 1 : 2]);
@@ -1222,6 +1295,10 @@ class Writer {
     Evaluation stored;
     stored.at = &join();
     stored.facts = evaluation_.facts;
+    stored.owner = evaluation_.owner;
+    stored.out = &out_;
+    stored.branches = &branches_;
+    stored.uniform = evaluation_.uniform;
     stored.weight = [this](std::size_t index) {
       const Known here = weight(index);
       return here.list() ? here : added_.at(formulas_.weights_[index].name).stored;
@@ -1252,7 +1329,7 @@ class Writer {
                weight.training.per_block && found != block_weights_.end()) {
       known = found->second;
     } else {
-      const Value stored = add(weight.name, extents(weight), weight);
+      const Value stored = add(weight.name, extents(weight), weight, evaluation_);
       // One axis with a number for each channel, as [d]. A weight of [channels] has the other axes, too.
       const bool per_channel = stored.shape().size() == 1 && stored.shape()[0] != 1;
       const Ints lies = per_channel ? join().channel_shape() : Ints{};
@@ -1265,29 +1342,30 @@ class Writer {
 
   Known list_of_weights(const Formulas::NewWeight& weight) {
     const std::vector<Value>& list = weight.shape.kind == Shape::Kind::out ? out_ : branches_;
-    const double before = evaluation_.index, last_before = evaluation_.last_index;
-    evaluation_.last_index = static_cast<double>(list.size()) - 1;
+    Evaluation numbers = evaluation_;  // k is another number for each
+    numbers.last_index = static_cast<double>(list.size()) - 1;
     Known::List all;
     for (std::size_t i = 0; i < list.size(); ++i) {
-      evaluation_.index = static_cast<double>(i);
-      evaluation_.forget(Term::index_reads);
-      all.push_back({cast(add(weight.name + "_" + std::to_string(i), {1}, weight), join().stream.dtype())});
+      numbers.index = static_cast<double>(i);
+      numbers.forget(Term::index_reads);
+      const Value stored = add(weight.name + "_" + std::to_string(i), {1}, weight, numbers);
+      all.push_back({cast(stored, join().stream.dtype())});
     }
-    evaluation_.index = before, evaluation_.last_index = last_before;
-    evaluation_.forget(Term::index_reads);
     return {std::move(all)};
   }
 
-  Value add(const std::string& name, const Ints& shape, const Formulas::NewWeight& weight) {
+  Value add(const std::string& name, const Ints& shape, const Formulas::NewWeight& weight,
+            Evaluation& numbers) {
     const Training& training = weight.training;
     const Group group = training.group ? *training.group : shape.size() == 2 ? Group::decay : Group::no_decay;
     const DType kept = join().stream.dtype() == DType::f64 ? DType::f64 : DType::f32;
-    const Value value = join().add_weight(name, Type{kept, shape}, initial(weight.start, shape), group);
+    const Value value =
+        join().add_weight(name, Type{kept, shape}, initial(weight.start, shape, numbers), group);
     plugin::WeightHint hint;
     const auto give = [&](const char* option, const std::optional<Term>& term, std::optional<double>& to,
                           auto fits, const char* range) {
       if (!term) return;
-      to = evaluation_.number(*term, option);
+      to = numbers.number(*term, option);
       if (!std::isfinite(*to) || !fits(*to)) refuse(*term, std::string(option) + " is " + range);
     };
     const auto is_beta = [](double n) { return n >= 0 && n < 1; };
@@ -1301,9 +1379,9 @@ class Writer {
     return value;
   }
 
-  Init initial(const Start& start, const Ints& shape) {
-    const double first = evaluation_.number(start.first, "the initial value"),
-                 second = evaluation_.number(start.second, "the initial value");
+  static Init initial(const Start& start, const Ints& shape, Evaluation& numbers) {
+    const double first = numbers.number(start.first, "the initial value"),
+                 second = numbers.number(start.second, "the initial value");
     const auto check = [&](bool fits, const char* form) {
       if (!fits) throw TermError(start.origin, std::string("expected ") + form);
     };
@@ -1374,10 +1452,7 @@ inline void Formulas::apply(const Initialise& call) const {
     if ((at == Joins::ends_of_blocks && !ends(&Join::block)) || (at == Joins::last && !ends(&Join::stage)))
       continue;
     for (const Named& init : inits_) {
-      const bool of_last = init.name == "last";
-      const std::string layer = join.last_weight.substr(0, join.last_weight.rfind('.'));
-      for (const Weight& weight : join.weights(of_last ? "" : init.name)) {
-        if (of_last && weight.name != join.last_weight && weight.name != layer + ".bias") continue;
+      for (const Weight& weight : init.name == "last" ? join.last_layer() : join.weights(init.name)) {
         Evaluation evaluation;
         evaluation.facts = Writer::facts(join);
         evaluation.it = Known{call.read(weight)};

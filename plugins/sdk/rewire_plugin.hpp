@@ -525,6 +525,16 @@ class Join {
     return result;
   }
 
+  /// Returns the weight and, if it has one, the bias of the branch's last layer.
+  std::vector<Weight> last_layer() const {
+    std::vector<Weight> all = weights();
+    const std::string layer = last_weight.substr(0, last_weight.rfind('.'));
+    std::erase_if(all, [&](const Weight& weight) {
+      return weight.name != last_weight && weight.name != layer + ".bias";
+    });
+    return all;
+  }
+
   // These functions return the current terms of the sum.
   Value shortcut() const { return from_host(read().shortcut); }
   Value branch_slot() const { return from_host(read().branch_slot); }

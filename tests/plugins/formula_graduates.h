@@ -24,7 +24,7 @@ inline const std::vector<FormulaValues>& graduates() {
        {"join", "(1 - 0.4 * depth) * x + (1 + late * 0.1) * f"},
        {"report", "depth = depth"}},
       {{"join", "x + f - dot(x, f) / (dot(x, x) + 1e-6) * x"}},
-      {{"join", "x + f"}, {"report", "size = norm(f)"}},
+      {{"join", "x + f"}, {"report", "size = norm(f) / norm(h)"}},
       {{"join", "l * x - 2 * x + f"}},
       {{"weights", "gamma[channels] = 0.1, no_decay, weight_decay = 0, beta1 = 0.8, beta2 = 0.9"},
        {"change_branch", "gamma * it"},
@@ -111,11 +111,16 @@ inline const std::vector<FormulaValues>& graduates() {
       {{"at", "block"},
        {"let", "small = 0.5 / (l + 1)"},
        {"init", "norm = b > 0 ? 1 : it^2 + 0.01 * maximum(it, small); last = exp(-l) * small"}},
+      // Names that are read in another order than they are defined; numbers alone; `it` in a report.
+      {{"let", "p = exp(x); q = exp(f); r = q + p; s = mean(it)"},
+       {"join", "x + r * f * (1 < 2) / ((1 < 2) + (1 < 2)) * (l < 40 ? 1 : (1 < 2) / (2 > 1))"},
+       {"change_branch", "it * s + rms_norm(f)"},
+       {"report", "gate = mean(s)"}},
       // Names that C++ has another use for.
-      {{"weights", "int[channels] = 1; value = 0.5; i = 1, per block; join = 2"},
+      {{"weights", "int[channels] = 1; int_ = 2; value = 0.5; i = 1, per block; join = 2; static_cast = 1"},
        {"let", "default = int * f; out1 = default; cast = 2; total = mean(x); choose = it"},
        {"shortcut", "total * x + cast * 0.1 * weighted(out, out)"},
-       {"branch", "out1 * value * i * join"},
+       {"branch", "out1 * value * i * join * int_ * static_cast"},
        {"change_branch", "choose * choose"}},
   };
   return all;

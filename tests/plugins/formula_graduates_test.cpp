@@ -1,16 +1,21 @@
 // A formula and the C++ source that it becomes: the same IR and the same initial weights, on tokens and on maps.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <regex>
+#include <set>
 #include <string>
 
 #include "formula/cpp.h"
+#include "formula/formulas.h"
+#include "ir/error.h"
 #include "ir/text.h"
 #include "models/trial.h"
 #include "tests/plugins/formula_graduates.h"
 #include "tests/plugins/strategy.h"
 #include "tests/support/catch.h"
+#include "tests/support/message_of.h"
 
 namespace rewire::test {
 namespace {
@@ -61,6 +66,59 @@ TEST_CASE(
     }
     CAPTURE(shown);
     CHECK(compared >= 2);
+  }
+}
+
+TEST_CASE("The graduates have every name, function and parameter of the language") {
+  std::set<std::string> read, given;
+  const auto note = [&](const auto& self, const formula::Node& node) -> void {
+    read.insert(node.text);
+    for (const formula::Node& child : node.children) self(self, child);
+  };
+  for (const FormulaValues& values : graduates()) {
+    const formula::Formulas formulas([&](const std::string& key) {
+      const auto found = std::ranges::find(values, key, &FormulaValues::value_type::first);
+      return found != values.end() ? found->second : key == "at" ? "all" : "";
+    });
+    for (const auto& [key, value] : values) given.insert(key);
+    for (const auto& [name, part] : formulas.lets) note(note, part.node);
+    for (const auto& [key, part] : formulas.slots) note(note, part.node);
+    for (const auto* parts : {&formulas.reports, &formulas.inits, &formulas.afters})
+      for (const formula::NamedPart& named : *parts) note(note, named.part.node);
+    for (const formula::WeightEntry& weight : formulas.weights) {
+      note(note, weight.value);
+      for (const formula::Node& extent : weight.extents) note(note, extent);
+    }
+  }
+  for (const auto* names : {&formula::functions(), &formula::join_names(), &formula::domains()})
+    for (const std::string& name : *names) {
+      CAPTURE(name);
+      CHECK(read.contains(name));
+    }
+  for (const char* key :
+       {"join", "shortcut", "branch", "sum", "change_shortcut", "change_branch", "change_sum", "input",
+        "norm_input", "exit", "let", "weights", "report", "init", "after", "at"}) {
+    CAPTURE(key);
+    CHECK(given.contains(key));
+    CHECK(formula::is_parameter(key));
+  }
+}
+
+TEST_CASE("Formulas in C++ that make no sense are refused, and end no process") {
+  const std::pair<const char*, const char*> faults[] = {
+      {"other_weight", "'a' is a weight of other Formulas"},
+      {"after_stream", "the value and 'a' differ in size"},
+      {"after_nothing", "after sets 'b', which is no weight of one shape of these formulas"},
+      {"shared_list", "the weight 'a' is a list: it belongs to one join and cannot be per_block"},
+      {"moved", "a term was used after it was moved from"},
+      {"infinite", "this is not a finite number here"},
+      {"list_of_list", "a list"},
+  };
+  for (const auto& [fault, message] : faults) {
+    CAPTURE(fault);
+    const std::string spec = fmt::format("{}:fault={}", REWIRE_MISUSE, fault);
+    CHECK_THAT(message_of<UserError>([&] { rewritten(models::trial_networks()[0].module, {spec}); }),
+               REWIRE_CATCH_CONTAINS(message));
   }
 }
 
