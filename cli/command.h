@@ -126,7 +126,9 @@ struct Declaration {
 };
 Declaration declaration_of(const Command& command);
 
-constexpr const char* kSmallerBatch = "a smaller batch (--set train.batch=N) or a smaller model";
+constexpr const char* kSmallerBatch =
+    "a smaller batch (--set train.batch=N, with train.accumulate=2 for the same step), "
+    "train.recompute=block or a smaller model";
 
 /// Makes a command whose options are the fields of a struct: declare(request, options), then run(request).
 template <class Request>

@@ -70,6 +70,8 @@ void print_text(const Summary& summary) {
   print("{:<{}} {:>8} {:>9} {:>6} {:>10} {:>9} {:>9}\n", "", width, "kernels", "distinct", "calls",
         "MB moved", "MB arena", "MB state");
   print_row(width, whole, counts.step);
+  if (summary.program == "accumulate")
+    print("of one batch; the optimizer's program, apply, and its state are not counted\n");
   if (!counts.plugins.empty()) print_row(width, "without plugins", counts.plain);
   for (const StepPart& part : counts.plugins) print_part(width, part);
   for (const StepPart& part : counts.joins) print_part(width, part);

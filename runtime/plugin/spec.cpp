@@ -68,6 +68,7 @@ PluginSpec parse_plugin_spec(std::string_view text) {
     spec.values.emplace_back(key, unquoted(item.substr(equals + 1)));
     if (length == rest.size()) return spec;
     rest.remove_prefix(length + 1);
+    rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
   }
 }
 

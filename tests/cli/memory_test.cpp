@@ -107,7 +107,9 @@ TEST_CASE("Where memory is too little, each command names what takes less") {
        "try a smaller evaluation batch (--set eval.batch=N)"},
       {Words{"train"} + kSmall +
            Words{"--out", folder.file("other"), "--set", "train.batch=4000", "--set", "data.count=4000"},
-       "try a smaller batch (--set train.batch=N) or a smaller model"},
+       "try a smaller batch (--set train.batch=N, with train.accumulate=2 for the same step), "
+       "train.recompute=block or a "
+       "smaller model"},
       {{"bench", "vit_tiny_28", "--set", "model.depth=1", "--batch", "4000"}, "try a smaller --batch"},
       {{"bench", "vit_tiny_28", "--batch", "1000000"}, "try a smaller --batch"},
   };

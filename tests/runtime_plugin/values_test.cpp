@@ -19,6 +19,7 @@ TEST_CASE("A spec is a name, or a name with values") {
   CHECK(spec.name == "./out/gain.so");
   CHECK(spec.values == Values{{"factor", "0.5"}, {"sites", "attn+mlp"}, {"note", "a=b"}});
   CHECK(parse_plugin_spec("gain:note=").values == Values{{"note", ""}});
+  CHECK(parse_plugin_spec("gain:note=a,  factor=2").values == Values{{"note", "a"}, {"factor", "2"}});
 }
 
 TEST_CASE("A value in quotes may hold commas and the other quote") {
