@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "cli/bench_ranks.h"
 #include "cli/choices.h"
 #include "cli/command.h"
 #include "cli/commands.h"
@@ -43,7 +44,7 @@ struct BenchRequest {
   ChoiceRequest choices;
   std::string mode = "train";
   std::int64_t batch = 0, steps = 20, threads = 0;
-  bool profile = false, kernels = false, resident = false, json = false, pipe = false;
+  bool profile = false, kernels = false, resident = false, json = false, pipe = false, ranks = false;
   std::string trace;
   EngineRequest engine;
   std::vector<std::string> overrides;
@@ -75,6 +76,9 @@ void declare(BenchRequest& request, Options& options) {
   options.flag(
       "--resident", request.resident,
       "also time steps whose inputs stay in device memory; each other step copies a batch from the host");
+  options.flag("--ranks", request.ranks,
+               "instead of a network, time sums over the processes that mpirun has started, --steps times "
+               "for each size");
   options.flag("--json", request.json, "print the result as JSON");
   options.flag(
       "--pipe", request.pipe,
@@ -84,6 +88,7 @@ void declare(BenchRequest& request, Options& options) {
   options.example("rewire bench vit_tiny_28 --profile --steps 50", "also time each kernel in it");
   options.example("rewire bench vit_tiny_28 --mode infer --batch 1 --json",
                   "time a forward pass of one image");
+  options.example("rewire bench --ranks", "behind mpirun -n 2: how fast two processes add their gradients");
 }
 
 struct BenchResult {
@@ -437,12 +442,16 @@ void write_trace(const BenchRequest& request, const Prepared& prepared, const Be
 }
 
 void run(const BenchRequest& request) {
+  if (request.ranks) {
+    if (!request.network.model.empty()) user_error("bench --ranks: it times no network: drop MODEL");
+    return bench_ranks(static_cast<int>(request.steps), request.json);
+  }
   if (request.pipe) {
     if (!request.network.model.empty()) user_error("bench --pipe: MODEL belongs in the lines: drop it");
     if (!request.trace.empty()) user_error("bench --pipe: --trace works only without --pipe: drop one");
     return answer_lines();
   }
-  require_model(request, " (or --pipe)");
+  require_model(request, " (or --pipe, or --ranks)");
   if (!request.trace.empty()) check_output(request.trace, files_of(request.network), "--trace");
   Prepared prepared = prepare(request);
   const BenchResult result = measure(request, prepared);

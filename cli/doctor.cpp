@@ -8,6 +8,7 @@
 #include "cli/streams.h"
 #include "runtime/data/vision/idx.h"
 #include "runtime/device/probe.h"
+#include "runtime/group/group.h"
 #include "runtime/plugin/plugin.h"
 
 namespace rewire::cli {
@@ -51,6 +52,7 @@ void print_facts_as_json(const Facts& facts) {
     object["plugins"].push_back({{"name", info.name}, {"version", info.version}, {"path", info.path}});
   }
   object["dataset"] = {{"path", facts.dataset}, {"found", facts.has_dataset}};
+  object["mpi"] = runtime::mpi_version();
   object["cuda"] = {{"driver_fault", facts.cuda.driver_fault},
                     {"driver_version", facts.cuda.driver_version},
                     {"devices", facts.cuda.devices}};
@@ -99,6 +101,7 @@ void run(const DoctorRequest& request) {
                             ? fmt::format("Fashion-MNIST in {}", facts.dataset)
                             : fmt::format("no Fashion-MNIST in {}: apt-get install dataset-fashion-mnist",
                                           facts.dataset));
+  print_subject("MPI", runtime::mpi_version());
   print_cuda(facts.cuda);
 }
 

@@ -3,7 +3,7 @@
 # of it is there. Uses sudo unless it runs as root.
 #
 #   scripts/setup.sh             what the build needs
-#   scripts/setup.sh tests       and what some tests need besides: a browser, shells, man
+#   scripts/setup.sh tests       and what some tests need besides: a browser, shells, man, MPI
 #   scripts/setup.sh contribute  and what scripts/tidy.sh needs
 set -euo pipefail
 
@@ -37,8 +37,8 @@ packages=(
 extra=()
 case "${1:-}" in
   '') ;;
-  # the explorer's pages; completion at a terminal; manual pages; the bundle of scripts/gpu/pack.sh
-  tests | contribute) extra=(chromium chromium-driver python3-selenium zsh fish python3-pexpect man-db groff-base xz-utils) ;;
+  # the explorer's pages; completion at a terminal; manual pages; the bundle of scripts/gpu/pack.sh; several processes
+  tests | contribute) extra=(chromium chromium-driver python3-selenium zsh fish python3-pexpect man-db groff-base xz-utils openmpi-bin) ;;
   *) fail "unknown argument '$1'; it takes tests or contribute" ;;
 esac
 

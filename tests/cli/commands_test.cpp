@@ -433,8 +433,9 @@ TEST_CASE("bench --pipe says what is wrong with a line, and goes on") {
   CHECK(answers[5].at("error") == "bench: --help is not possible here");
   CHECK_THAT(answers[6].at("error").get<std::string>(), REWIRE_CATCH_CONTAINS("unknown option --stpes"));
   CHECK(answers[7].at("step_ms") > 0);
-  CHECK_THAT(rewire_command({"bench", "--quiet"}).err,
-             REWIRE_CATCH_CONTAINS("bench: MODEL is required (or --pipe); see rewire bench --help"));
+  CHECK_THAT(
+      rewire_command({"bench", "--quiet"}).err,
+      REWIRE_CATCH_CONTAINS("bench: MODEL is required (or --pipe, or --ranks); see rewire bench --help"));
   CHECK_THAT(rewire_command({"bench", "vit_tiny_28", "--pipe"}).err,
              REWIRE_CATCH_CONTAINS("bench --pipe: MODEL belongs in the lines: drop it"));
 }

@@ -1,0 +1,13 @@
+// The row `mpi` of groups: a thread that alone calls Open MPI.
+#pragma once
+
+#include <memory>
+
+#include "runtime/group/group.h"
+
+namespace rewire::runtime {
+
+/// Joins the ranks that the launcher has started. Throws UserError as make_group() does.
+std::unique_ptr<Group> make_mpi_group(std::chrono::seconds longest_silence);
+
+}  // namespace rewire::runtime

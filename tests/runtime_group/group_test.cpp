@@ -1,0 +1,105 @@
+// Groups of 1, 2, 4 and 8 ranks on this machine: the same bits for any number, and one end for all.
+#include <fmt/format.h>
+#include <stdio.h>
+
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <string>
+
+#include "runtime/group/group.h"
+#include "tests/support/catch.h"
+
+namespace rewire::test {
+namespace {
+
+struct Ended {
+  int code = 0;
+  std::string text;  // stdout and stderr
+  double seconds = 0;
+};
+
+/// Whether this machine has Open MPI's launcher.
+bool has_mpirun() {
+  static const bool has = std::system("mpirun --version 2>/dev/null | grep -q 'Open MPI'") == 0;
+  if (!has) WARN("no mpirun of Open MPI: install openmpi-bin");
+  return has;
+}
+
+Ended ranks(int count, const std::string& arguments, const std::string& before = "") {
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string line =
+      fmt::format("{} timeout 60 mpirun --allow-run-as-root --oversubscribe --bind-to none -n {} {} {} 2>&1",
+                  before, count, REWIRE_GROUP_RANKS, arguments);
+  FILE* pipe = ::popen(line.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  Ended ended;
+  std::array<char, 4096> buffer;
+  while (::fgets(buffer.data(), buffer.size(), pipe) != nullptr) ended.text += buffer.data();
+  ended.code = ::pclose(pipe);
+  ended.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return ended;
+}
+
+TEST_CASE("A sum of eight shards has the same bits on 1, 2, 4 and 8 ranks") {
+  if (!has_mpirun()) return;
+  const Ended one = ranks(1, "sums");
+  CHECK(one.code == 0);
+  CHECK(one.text.size() == 17);
+  for (const int count : {2, 4, 8}) {
+    CAPTURE(count);
+    const Ended several = ranks(count, "sums");
+    CHECK(several.code == 0);
+    CHECK(several.text == one.text);
+  }
+}
+
+TEST_CASE("Bytes are broadcast and gathered in the order of ranks") {
+  if (!has_mpirun()) return;
+  for (const int count : {1, 2, 4}) CHECK(ranks(count, "others").text == fmt::format("{} ranks\n", count));
+}
+
+TEST_CASE("A rank that fails, stops or dies ends all ranks, with a line that names it") {
+  if (!has_mpirun()) return;
+  const std::pair<const char*, const char*> ends[] = {
+      {"abort 1", "rewire: rank 1 of 4 on "},
+      {"leave 2", "rewire: rank 2 of 4 on "},
+      {"stop 3", "rank 3 on "},
+      {"die 1", "rank 1 "},  // mpirun's own line
+  };
+  for (const auto& [mode, line] : ends) {
+    CAPTURE(mode);
+    const Ended ended = ranks(4, mode);
+    CHECK(ended.code != 0);
+    CHECK(ended.seconds < 30);
+    CHECK_THAT(ended.text, REWIRE_CATCH_CONTAINS(line));
+  }
+  CHECK_THAT(ranks(2, "abort 0").text, REWIRE_CATCH_CONTAINS(": its data cannot be read\n"));
+  CHECK_THAT(ranks(2, "stop 1").text,
+             REWIRE_CATCH_CONTAINS(" has said nothing for 2 s: it was killed or stopped"));
+}
+
+TEST_CASE("A rank that computes for longer than a silence may last ends nothing") {
+  if (!has_mpirun()) return;
+  const Ended ended = ranks(2, "slow 1");
+  CAPTURE(ended.text);
+  CHECK(ended.code == 0);
+  CHECK(ended.seconds > 4);
+}
+
+TEST_CASE("A number of ranks that is no power of two, or another MPI's launcher, is refused in one line") {
+  if (has_mpirun())
+    CHECK_THAT(ranks(3, "others").text,
+               REWIRE_CATCH_CONTAINS(": 3 processes: their number must be a power of two\n"));
+  ::setenv("PMI_SIZE", "4", 1);
+  CHECK_THROWS_WITH(runtime::make_group(),
+                    "this process is one of 4 that MPICH's launcher has started; start them by "
+                    "Open MPI's mpirun");
+  ::unsetenv("PMI_SIZE");
+  const std::unique_ptr<runtime::Group> alone = runtime::make_group();
+  CHECK(alone->size() == 1);
+  CHECK(alone->rank() == 0);
+}
+
+}  // namespace
+}  // namespace rewire::test
