@@ -88,7 +88,7 @@ void declare(BenchRequest& request, Options& options) {
   options.example("rewire bench vit_tiny_28 --profile --steps 50", "also time each kernel in it");
   options.example("rewire bench vit_tiny_28 --mode infer --batch 1 --json",
                   "time a forward pass of one image");
-  options.example("rewire bench --ranks", "behind mpirun -n 2: how fast two processes add their gradients");
+  options.example("rewire bench --ranks", "started by mpirun -n 2: how fast two processes add arrays");
 }
 
 struct BenchResult {

@@ -213,7 +213,7 @@ class Writer {
       case Node::Kind::comparison: {
         const std::map<std::string, std::string> signs = {{"lt", " < "},  {"le", " <= "}, {"gt", " > "},
                                                           {"ge", " >= "}, {"eq", " == "}, {"ne", " != "}};
-        // Of numbers alone, C++ would make a bool, which it adds and divides as an integer.
+        // C++ compares two numbers to a bool, and adds and divides bools as integers.
         const std::string left = has_names(node) ? child(0, 2) : "Term(" + child(0, 0) + ")";
         return left + signs.at(node.text) + child(1, 2);
       }

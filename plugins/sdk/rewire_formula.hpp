@@ -57,7 +57,7 @@ struct Known {
   using List = std::vector<Known>;
   using Numbers = std::vector<double>;  // one for each element of a weight; only formulas of init have them
   std::variant<double, Value, List, Numbers> value = 0.0;
-  /// Of a tensor with one axis, one number per channel: its shape where it meets others, [1, C, 1, 1]. Else empty.
+  /// A tensor of one axis, one number per channel, has this shape where it meets others, [1, C, 1, 1]; others: empty.
   Ints channels = {};
 
   const double* number() const { return std::get_if<double>(&value); }
