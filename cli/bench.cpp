@@ -118,24 +118,35 @@ runtime::TimedProgram timed(const ir::Module& module, const std::string& name, s
 }
 
 Bench make_bench(const BenchRequest& request, const runtime::Network& network) {
-  const runtime::RecipeTrain& train = network.recipe.train;
-  const std::int64_t batch = request.batch > 0 ? request.batch : train.batch;
+  runtime::Recipe recipe = network.recipe;
+  if (request.batch > 0) recipe.train.batch = request.batch;
+  const runtime::RecipeTrain& train = recipe.train;
+  const programs::TrainOptions options = runtime::train_options(recipe, 1);
+  const std::int64_t batch = train.shard_batch();
   const bool infers = request.mode == "infer";
   Bench bench{
       infers ? runtime::computed_module(network, batch) : runtime::training_module(network, batch), {}, 0};
-  bench.images = network.from_file ? train.batch : batch;
+  bench.images = network.from_file ? network.recipe.train.batch : batch;
   if (infers) {
     bench.programs.push_back(timed(bench.module, "forward", 1));
     return bench;
   }
-  programs::add_step_program(bench.module, runtime::train_options(network.recipe, 1));
-  bench.images *= train.accumulate;
-  if (train.accumulate == 1) {
+  programs::add_step_program(bench.module, options);
+  bench.images *= train.shard_batches();
+  if (train.shard_batches() == 1) {
     bench.programs.push_back(timed(bench.module, "step", 1));
-  } else {
-    bench.programs.push_back(timed(bench.module, "accumulate", train.accumulate));
-    bench.programs.push_back(timed(bench.module, "apply", 1));
+    return bench;
   }
+  bench.programs.push_back(timed(bench.module, "accumulate", train.shard_batches()));
+  for (std::int64_t shard = 0; shard < options.shards && options.shards > 1; ++shard) {
+    const std::string fold = programs::fold_behind(shard);
+    const auto same = std::ranges::find(bench.programs, fold, &runtime::TimedProgram::function);
+    if (same != bench.programs.end())
+      ++same->times;
+    else
+      bench.programs.push_back(timed(bench.module, fold, 1));
+  }
+  bench.programs.push_back(timed(bench.module, "apply", 1));
   return bench;
 }
 

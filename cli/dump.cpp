@@ -346,7 +346,7 @@ void print_step(const Step& step, const DumpRequest& request, const runtime::Net
     print_code(runtime::print(program, plan), request);
   } else if (request.stage == "times") {
     print_times(program, gpu(request), codegen::cuda::card(request.card),
-                {request.network.model, runtime::step_program(network), network.recipe.train.batch,
+                {request.network.model, runtime::step_program(network), network.recipe.train.shard_batch(),
                  network.recipe.train.tf32, request.json});
   } else {
     print_kernels(step, request);
@@ -387,7 +387,7 @@ void check(const DumpRequest& request) {
 }
 
 ir::Module stage_module(const DumpRequest& request, const runtime::Network& network) {
-  const std::int64_t batch = network.recipe.train.batch;
+  const std::int64_t batch = network.recipe.train.shard_batch();
   if (request.stage == "rewritten") return runtime::rewritten_module(network, batch);
   return make_step(request, network, runtime::training_module(network, batch)).compiled.module;
 }
@@ -408,7 +408,7 @@ void run(const DumpRequest& asked) {
   DumpRequest request = asked;
   request.colour = wants_colours(asked.colour) ? "always" : "never";  // before a pager takes the terminal
   const runtime::Network network = runtime::resolve_network(request.network);
-  const std::int64_t batch = network.recipe.train.batch;
+  const std::int64_t batch = network.recipe.train.shard_batch();
   if (request.summary) return print_summary(request, network, batch);
   if (!request.diff.empty()) return print_changes(request, network);
   if (request.stage == "ir" || request.stage == "rewritten") {

@@ -124,8 +124,9 @@ void run(const EvalRequest& request) {
   runtime::start_state(*engine, module, weights, static_cast<std::uint64_t>(recipe.seed));
   engine->prepare("eval");
   runtime::log_compiled(*engine);
-  const runtime::Evaluation evaluation = *runtime::evaluate(
-      *engine, {{module.function("eval"), evaluated.metrics}}, *loader, [](std::int64_t) { return true; });
+  const runtime::Evaluation evaluation =
+      *runtime::evaluate(*engine, {{module.function("eval"), evaluated.metrics}}, *loader, runtime::alone(),
+                         [](std::int64_t) { return true; });
 
   if (!std::isfinite(evaluation.loss())) {
     user_error(

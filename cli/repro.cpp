@@ -119,7 +119,7 @@ void run_again(const ReproRequest& request) {
 
 /// Returns those initial weights of the network and its plugins that the program has.
 runtime::TensorMap fresh_weights_of(const runtime::Network& network, const ir::Module& program) {
-  const ir::Module module = runtime::training_module(network, network.recipe.train.batch);
+  const ir::Module module = runtime::training_module(network, network.recipe.train.shard_batch());
   runtime::TensorMap weights =
       runtime::fresh_weights(module, network.plugins, static_cast<std::uint64_t>(network.recipe.seed));
   std::erase_if(weights, [&](const auto& weight) { return program.find_parameter(weight.first) == nullptr; });
@@ -226,7 +226,7 @@ void write_kernel(const ReproRequest& request) {
   const runtime::Network network = runtime::resolve_network(request.network);
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
   const ir::Module module =
-      runtime::step_module(network, runtime::training_module(network, network.recipe.train.batch));
+      runtime::step_module(network, runtime::training_module(network, network.recipe.train.shard_batch()));
   runtime::ChoiceRecord choices;
   ir::PassContext context;
   const codegen::Compiled compiled = runtime::lower_step(module, {}, {{}, false}, context, &choices);
@@ -270,7 +270,7 @@ bool write_refusal(const ReproRequest& request) {
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
   runtime::ReproCase made;
   made.kind = runtime::ReproKind::refusal;
-  made.module = runtime::original_module(network, network.recipe.train.batch);
+  made.module = runtime::original_module(network, network.recipe.train.shard_batch());
   made.function = "forward";
   made.subject = runtime::refusal_of(made.module, plugins, seed);
   if (made.subject.empty()) return false;
@@ -346,7 +346,7 @@ void write_failure(const ReproRequest& request) {
   std::optional<runtime::Network> network;
   try {
     network = runtime::resolve_network(request.network);
-    runtime::rewritten_module(*network, network->recipe.train.batch);
+    runtime::rewritten_module(*network, network->recipe.train.shard_batch());
   } catch (const UserError&) {
     if (write_refusal(request)) return;
     throw;
@@ -354,7 +354,7 @@ void write_failure(const ReproRequest& request) {
   // A run has a step of its own, which depends on the length of its epochs.
   if (!request.network.run.empty() && write_non_finite_of_run(request, *network)) return;
   const ir::Module module =
-      runtime::step_module(*network, runtime::training_module(*network, network->recipe.train.batch));
+      runtime::step_module(*network, runtime::training_module(*network, network->recipe.train.shard_batch()));
   if (write_compile_failure(request, *network, module)) return;
   if (request.network.run.empty() && write_non_finite(request, *network, module)) return;
   if (write_difference(request, *network)) return;

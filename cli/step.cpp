@@ -27,7 +27,7 @@ void declare(StepRequest& request, Options& options) {
   declare_network(request.network, options);
   declare_program(request.program, options,
                   "f32 [steps, batch, channels, height, width], or one batch that is used every step; with "
-                  "train.accumulate=A the first axis is steps*A");
+                  "train.accumulate=A and train.shards=V the first axis is steps*V*A");
   options
       .text("--labels", request.program.labels,
             ".npy: i64 [steps, batch], or [batch]; the same as --input label=FILE")
@@ -66,18 +66,19 @@ void run(const StepRequest& request) {
   ir::Module module = runtime::training_module(network, batch_of(given, wanted, true));
   const double steps_per_epoch =
       static_cast<double>(request.steps) / static_cast<double>(recipe.train.epochs);
-  programs::add_step_program(module, runtime::train_options(recipe, steps_per_epoch));
+  const programs::TrainOptions options = runtime::train_options(recipe, steps_per_epoch);
+  programs::add_step_program(module, options);
   const std::string engine_name = engine_of(request.program.engine);
   runtime::require_precision(engine_name, module);
   const runtime::TensorMap weights = read_weights(network, module, request.program.weights);
   runtime::Tuner tuner = runtime::make_tuner(engine_name, choice_options(request.choices));
-  runtime::make_choices(module, {"step", "accumulate", "apply", "refresh_first", "refresh"}, tuner);
+  std::vector<std::string> names = {"step", "accumulate", "apply", "refresh_first", "refresh"};
+  for (int level = 0; options.shards >> level > 0; ++level) names.push_back(programs::fold_program(level));
+  runtime::make_choices(module, names, tuner);
   const std::unique_ptr<runtime::Engine> engine =
       start_engine(network, module, request.program, weights, tuner.record());
 
-  const std::vector<double> losses =
-      runtime::run_given_steps(*engine, module, given, request.steps, recipe.train.accumulate,
-                               programs::refresh_period(recipe.optimizer));
+  const std::vector<double> losses = runtime::run_given_steps(*engine, module, given, request.steps, options);
   const auto origin = runtime::origin_metadata(runtime::origin_of(network));
   runtime::write_safetensors(request.output, runtime::weights_of(*engine, module), origin);
   if (!request.averages.empty())

@@ -14,7 +14,8 @@ namespace rewire::cli {
 namespace {
 
 volatile std::sig_atomic_t received = 0, asked_for = 0;
-const char* first_line = nullptr;  // set before the handler is installed
+const char* first_line = nullptr;  // set before the handler is installed, as the next
+bool speaks = true;
 
 /// Writes the message. It is safe in a signal handler.
 void say_stopped(int signal) {
@@ -39,7 +40,7 @@ void note(int signal) {
   // process.
   received = signal;
   if (!is_first || asked_for == 0) {
-    if (is_first) say_stopped(signal);
+    if (is_first && speaks) say_stopped(signal);
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }
@@ -49,8 +50,9 @@ void note(int signal) {
 
 }  // namespace
 
-void listen_for_stop(const char* line) {
+void listen_for_stop(const char* line, bool says) {
   first_line = line;
+  speaks = says;
   struct sigaction action{};
   action.sa_handler = note;
   // The handler runs on another stack, which FinishGuard made. While oneDNN's
@@ -58,7 +60,7 @@ void listen_for_stop(const char* line) {
   // 4845). A handler's frame there would overwrite the memory before it.
   action.sa_flags = SA_RESTART | SA_NODEFER | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
     struct sigaction inherited{};
     sigaction(signal, nullptr, &inherited);
     // nohup ignores signals, and so does a shell without job control for its background processes.

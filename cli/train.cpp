@@ -2,19 +2,27 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <memory>
+#include <new>
+#include <string>
+#include <thread>
 
 #include "cli/choices.h"
 #include "cli/commands.h"
 #include "cli/engine.h"
+#include "cli/exit_codes.h"
 #include "cli/json.h"
 #include "cli/log.h"
+#include "cli/memory.h"
 #include "cli/network.h"
 #include "cli/progress.h"
 #include "cli/stop.h"
 #include "cli/streams.h"
 #include "ir/error.h"
 #include "ir/text.h"
+#include "runtime/group/group.h"
 #include "runtime/run/run_folder.h"
 #include "runtime/run/trained_network.h"
 #include "runtime/train/trainer.h"
@@ -119,7 +127,7 @@ void print_text(const runtime::TrainResult& result) {
     print("samples left out because they could not be read: {}\n", result.unreadable_samples);
 }
 
-runtime::TrainResult train(const TrainCommandRequest& request, Progress& progress) {
+runtime::TrainResult train(const TrainCommandRequest& request, runtime::Group& group, Progress& progress) {
   runtime::NetworkRequest asked = request.network;
   std::string recorded;
   if (!request.resume.empty()) {
@@ -128,7 +136,8 @@ runtime::TrainResult train(const TrainCommandRequest& request, Progress& progres
     recorded = runtime::recorded_engine(folder);
   }
   const std::string engine = engine_of(request.engine, recorded);
-  const runtime::Network network = runtime::resolve_network(asked);
+  runtime::Network network = runtime::resolve_network(asked);
+  runtime::settle_shards(network.recipe, group, !request.resume.empty());
   const runtime::TrainRequest job{network.recipe,
                                   runtime::network_source(network),
                                   network.from_file ? ir::print(*network.from_file) : "",
@@ -136,21 +145,50 @@ runtime::TrainResult train(const TrainCommandRequest& request, Progress& progres
                                   choice_options(request.choices),
                                   runtime::read_kernel_overrides(request.overrides),
                                   request.network.trust,
-                                  stop_signal};
-  listen_for_stop(logs_info() ? kStopping : nullptr);
+                                  stop_signal,
+                                  &group};
+  listen_for_stop(logs_info() ? kStopping : nullptr, group.rank() == 0);
   if (!request.resume.empty()) return runtime::resume_training(job, request.resume, progress);
   if (!request.out.empty()) return runtime::train(job, request.out, runtime::OutFolder::exact, progress);
   return runtime::train(job, default_folder(asked.model, network.recipe), runtime::OutFolder::numbered,
                         progress);
 }
 
-void run(const TrainCommandRequest& request) {
-  check(request);
-  runtime::TrainResult result;
-  {
+/// Ends all ranks. What one finds wrong, most often all do: rank 0 then says it for all.
+[[noreturn]] void end_ranks(runtime::Group& group, const std::string& reason, int status) {
+  constexpr std::chrono::seconds kTimeOfFirst{2};
+  if (group.rank() != 0) std::this_thread::sleep_for(kTimeOfFirst);
+  while (true) group.abort(reason, status);  // g++ takes a virtual function for one that returns
+}
+
+/// Trains as one rank of the group. Returns the result on all ranks.
+runtime::TrainResult train_in(runtime::Group& group, const TrainCommandRequest& request) {
+  const auto act = [&] {
+    check(request);
     Progress progress(!logs_info(), request.plain);
-    result = train(request, progress);
+    return train(request, group, progress);
+  };
+  if (group.size() == 1) return act();
+  try {
+    const runtime::TrainResult result = act();
+    group.finish();
+    return result;
+  } catch (const UserError& error) {
+    end_ranks(group, error.what(), kBadRequest);
+  } catch (const OutOfMemory& error) {
+    end_ranks(group, error.what(), kBadRequest);
+  } catch (const std::bad_alloc&) {
+    end_ranks(group, exhausted_memory(), kBadRequest);
+  } catch (const std::exception& error) {
+    end_ranks(group, error.what(), kFailure);
   }
+}
+
+void run(const TrainCommandRequest& request) {
+  const std::unique_ptr<runtime::Group> group = runtime::make_group();
+  if (group->rank() != 0) set_up_log("off");
+  const runtime::TrainResult result = train_in(*group, request);
+  if (group->rank() != 0) return;
   if (result.stopped_by != 0 && result.run.empty()) {
     throw Stopped(
         result.stopped_by,

@@ -6,6 +6,7 @@
 //   step(inputs) -> (metrics, grad_norm, finite, lr); updates parameters, moments, train.step and
 //                         train.finite
 //   accumulate(inputs) -> (metrics, finite); apply() -> (grad_norm, finite, lr)
+//   fold_0() -> (), fold_1(), …; after the batches of a shard, where a process has several (fold_behind)
 //                         step and accumulate also return plain_loss if forward adds terms to the loss, and
 //                         forward's reports under their names; forward's side results (ir/side_results.h)
 //                         become terms of `loss`, updates, and the weights' values after a step
@@ -41,6 +42,10 @@ struct TrainOptions {
   double clip_norm = 0;    // 0: none; else gradients scale by min(1, clip_norm / (norm + 1e-6)) as PyTorch
   bool clip_each = false;  // clip each gradient by its own norm instead of the norm of all
   std::int64_t accumulate = 1;  // > 1: programs `accumulate` and `apply` instead of one `step`
+  /// Parts of a step's batch (train.shards), a power of two: `accumulate` takes one of them. Their gradients are added as
+  /// the leaves of a binary tree, neighbours first, so that any number of processes gets the same sums.
+  std::int64_t shards = 1;
+  std::int64_t own_shards = 1;  // shards that this process computes, a power of two
   /// Offset of the step or micro-batch number that the network's random numbers depend on. It keeps draws
   /// unique after train.accumulate has changed.
   std::int64_t first_draw = 0;
@@ -120,6 +125,15 @@ void add_sample_programs(ir::Module& module, const ir::Selection& objective, con
 /// Returns Input::categories of the programs' input of this name, which the module keeps as the attribute
 /// "categories.<name>". 0: none.
 std::int64_t categories(const ir::Module& module, std::string_view input);
+
+/// The state i64[] with the number of the shard that `accumulate` computes next. A process sets it once to its first.
+inline constexpr const char* kShard = "train.shard";
+/// Returns the states f32 whose sums over all processes `apply` expects: "accumulate.<weight>", and the new values of
+/// what forward updates, of which it takes the mean over the shards.
+std::vector<std::string> shard_sums(const ir::Module& module);
+/// Returns the program that runs after the process's shard of this number, counted from 0, if it has several.
+std::string fold_behind(std::int64_t shard);
+std::string fold_program(int level);
 
 /// Returns the number of updates between two runs of `refresh`; 0: the optimizer has none.
 std::int64_t refresh_period(const ir::Selection& optimizer);

@@ -1,5 +1,6 @@
 // The programs of a training step.
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <numeric>
 #include <set>
@@ -60,6 +61,8 @@ void check_training(const ir::Module& module, const TrainOptions& options) {
   if (options.clip_each && options.clip_norm == 0)
     user_error("train.clip is each, but train.clip_norm is 0: nothing is clipped; set train.clip_norm too");
   if (options.accumulate < 1) user_error("train.accumulate is {}; it must be at least 1", options.accumulate);
+  if (options.own_shards < 1 || options.shards % options.own_shards != 0)
+    internal_error("{} of {} shards", options.own_shards, options.shards);
   if (!(options.clip_norm >= 0))
     user_error("train.clip_norm is {}; it must not be negative", options.clip_norm);
   for (const std::string& name : trained_parameters(module)) {
@@ -352,8 +355,9 @@ std::string pending_update(std::string_view weight) {
   return fmt::format("accumulate.update.{}", weight);
 }
 
-/// Every batch of a step but the first reads the pending value, which the batch before wrote.
-void bind_pending_updates(ProgramBuilder& program, const Objective& objective, Value micro) {
+/// Every batch of a step, or of a shard of it, but the first reads the pending value, which the batch before wrote.
+void bind_pending_updates(ProgramBuilder& program, const Objective& objective, Value micro,
+                          std::int64_t shards) {
   Builder& b = program.b;
   add_states(program.module, objective);
   for (const std::string& name : updated_states(program.module, objective)) {
@@ -361,6 +365,10 @@ void bind_pending_updates(ProgramBuilder& program, const Objective& objective, V
     if (weight == nullptr) user_error("the model updates a weight '{}' that it does not have", name);
     const std::string pending = pending_update(name);
     const ir::TensorType type = weight->type;
+    if (shards > 1 && type.dtype != DType::f32) {
+      user_error("train.shards={}: the network updates '{}' {}, and shards have a mean only in f32: set 1",
+                 shards, name, to_string(type));
+    }
     program.module.add_state(pending, type, ir::StateKind::partial);
     const Value is_first = b.compare("eq", micro, b.constant_like(micro, 0));
     program.read.emplace(name, b.select(is_first, b.param(name), b.param(pending)));
@@ -374,21 +382,24 @@ Value accumulated(Builder& b, const Trainable& weight) {
   return b.param(name);
 }
 
-/// Adds the program with accumulate.w += g / k. Each micro-batch draws its own random numbers: the step that
-/// forward sees is train.step * k + train.micro_step + first_draw.
+/// Adds the program with accumulate.w += g / (V k), for V shards of k micro-batches. Each micro-batch draws its own
+/// random numbers: the step that forward sees is (train.step * V + train.shard) * k + train.micro_step + first_draw.
 Metrics add_accumulate(ir::Module& module, const TrainOptions& options, const UpdateCounters& counters) {
   module.add_state("train.micro_step", {DType::i64, {}}, ir::StateKind::partial);
+  if (options.shards > 1) module.add_state(kShard, {DType::i64, {}}, ir::StateKind::partial);
   ProgramBuilder program(module, "accumulate");
   bind_training_points(program, options, counters);
   Builder& b = program.b;
   b.set_location("accumulate");
   Value micro = program.param("train.micro_step");
-  Value draw = b.add(b.mul(b.param("train.step"), static_cast<double>(options.accumulate)), micro);
+  Value shard = b.param("train.step");
+  if (options.shards > 1) shard = b.add(b.mul(shard, static_cast<double>(options.shards)), b.param(kShard));
+  Value draw = b.add(b.mul(shard, static_cast<double>(options.accumulate)), micro);
   if (options.first_draw != 0) draw = b.add(draw, static_cast<double>(options.first_draw));
   program.read.emplace("train.step", draw);
   bind_progress(program, options);
   b.set_location("accumulate");
-  bind_pending_updates(program, *make_objective(options.objective), micro);
+  bind_pending_updates(program, *make_objective(options.objective), micro, options.shards);
 
   Gradients out = differentiate_loss(program, options, true);
   b.set_location("accumulate");
@@ -400,7 +411,7 @@ Metrics add_accumulate(ir::Module& module, const TrainOptions& options, const Up
   for (const Trainable& w : out.trainables) {
     b.set_location("accumulate." + w.name);
     Value sum = accumulated(b, w);
-    Value share = b.div(w.gradient, static_cast<double>(options.accumulate));
+    Value share = b.div(w.gradient, static_cast<double>(options.shards * options.accumulate));
     program.update("accumulate." + w.name, b.add(sum, share), finite);
   }
   b.set_location("accumulate");
@@ -429,7 +440,8 @@ void add_apply(ir::Module& module, const TrainOptions& options, const UpdateCoun
   const auto averages = averaged_names(module);
   std::vector<std::pair<std::string, Value>> averaged;
   for (const std::string& name : updated_states(module, *make_objective(options.objective))) {
-    const Value pending = b.param(pending_update(name));
+    Value pending = b.param(pending_update(name));
+    if (options.shards > 1) pending = b.div(pending, static_cast<double>(options.shards));
     program.update(name, pending, finite);
     if (averages.contains(name)) averaged.emplace_back(name, pending);
   }
@@ -441,6 +453,35 @@ void add_apply(ir::Module& module, const TrainOptions& options, const UpdateCoun
   }
   program.update("train.micro_step", b.constant(0, DType::i64), finite);
   program.finish(true);
+}
+
+/// The state with a sum over 2^level shards that waits for the next such sum.
+std::string waiting_sum(int level, std::string_view name) {
+  return fmt::format("shards.{}.{}", level, name);
+}
+
+/// Adds the program that puts the sums of a shard, which is done, into the tree of those before it.
+void add_fold(ir::Module& module, const TrainOptions& options, int level) {
+  ProgramBuilder program(module, fold_program(level));
+  Builder& b = program.b;
+  const bool is_last = (std::int64_t{1} << level) == options.own_shards;
+  for (const std::string& name : shard_sums(module)) {
+    b.set_location(name);
+    const ir::TensorType type = module.find_parameter(name)->type;
+    Value sum = b.param(name);
+    for (int below = 0; below < level; ++below) sum = b.add(b.param(waiting_sum(below, name)), sum);
+    if (!is_last) {
+      module.add_state(waiting_sum(level, name), type, ir::StateKind::partial);
+      program.update(waiting_sum(level, name), sum);
+      sum = b.constant(0, type.dtype, type.shape);
+    }
+    program.update(name, sum);
+  }
+  b.set_location("shards");
+  const Value next = b.param(kShard);
+  program.update(kShard, b.add(next, is_last ? 1 - static_cast<double>(options.own_shards) : 1));
+  program.update("train.micro_step", b.constant(0, DType::i64));
+  program.finish(false);
 }
 
 /// Adds the program refresh_first or refresh.
@@ -480,14 +521,33 @@ Metrics add_step_program(ir::Module& module, const TrainOptions& options, const 
     if (counter != counters.end()) module.add_state(counter->second, count, ir::StateKind::moment);
   }
   Metrics metrics;
-  if (options.accumulate == 1) {
+  if (options.accumulate * options.shards == 1) {
     metrics = add_plain_step(module, options, counters);
   } else {
     metrics = add_accumulate(module, options, counters);
+    for (int level = 0; options.own_shards > 1 && options.own_shards >> level > 0; ++level)
+      add_fold(module, options, level);
     add_apply(module, options, counters);
   }
   for (const bool first : {true, false}) add_refresh(module, options, counters, first);
   return metrics;
+}
+
+std::vector<std::string> shard_sums(const ir::Module& module) {
+  std::vector<std::string> names;
+  for (const ir::Parameter& state : module.parameters) {
+    if (state.kind == ir::StateKind::partial && state.name.starts_with("accumulate."))
+      names.push_back(state.name);
+  }
+  return names;
+}
+
+std::string fold_program(int level) {
+  return fmt::format("fold_{}", level);
+}
+
+std::string fold_behind(std::int64_t shard) {
+  return fold_program(std::countr_one(static_cast<std::uint64_t>(shard)));
 }
 
 std::vector<std::string> refreshes_behind(std::int64_t update, bool begins_phase, std::int64_t period) {

@@ -43,6 +43,14 @@ std::int64_t batches_in(const LoaderOptions& options, std::int64_t samples) {
   return (samples + (options.training ? 0 : options.batch - 1)) / options.batch;
 }
 
+/// Returns the batches of the share among so many in a row.
+std::int64_t own_batches(const LoaderOptions& options, std::int64_t batches) {
+  const LoaderShare& share = options.share;
+  const std::int64_t whole = batches / share.of * share.count;
+  if (options.training) return whole;
+  return whole + std::clamp<std::int64_t>(batches % share.of - share.first, 0, share.count);
+}
+
 }  // namespace
 
 Loader::Loader(SampleFunction sample, std::int64_t count, const LoaderOptions& options, DataPosition start)
@@ -55,7 +63,9 @@ Loader::Loader(SampleFunction sample, std::int64_t count, const LoaderOptions& o
     user_error("cannot start at sample {} of epoch {}: an epoch has {} samples", start.sample, start.epoch,
                count);
   }
-  batches_of_first_ = batches_in(options, count - start.sample);
+  own_per_epoch_ = own_batches(options, batches_per_epoch_);
+  own_of_first_ = own_batches(options, batches_in(options, count - start.sample));
+  if (own_per_epoch_ == 0) return;
   slots_.resize(static_cast<std::size_t>(options.prefetch));
   try {
     for (int i = 0; i < options.threads; ++i)
@@ -76,10 +86,16 @@ DataPosition Loader::position() const {
 }
 
 DataPosition Loader::place_of(std::int64_t number) const {
-  if (number < batches_of_first_)
-    return {start_.epoch, start_.batch + number, start_.sample + number * options_.batch};
-  const std::int64_t later = number - batches_of_first_, index = later % batches_per_epoch_;
-  return {start_.epoch + 1 + later / batches_per_epoch_, index, index * options_.batch};
+  const LoaderShare& share = options_.share;
+  const auto among_all = [&](std::int64_t own) {
+    return own / share.count * share.of + share.first + own % share.count;
+  };
+  if (number < own_of_first_) {
+    const std::int64_t index = among_all(number);
+    return {start_.epoch, start_.batch + index, start_.sample + index * options_.batch};
+  }
+  const std::int64_t later = number - own_of_first_, index = among_all(later % own_per_epoch_);
+  return {start_.epoch + 1 + later / own_per_epoch_, index, index * options_.batch};
 }
 
 void Loader::next(Batch& batch) {
@@ -188,7 +204,7 @@ Loader::Order Loader::order_of(std::int64_t epoch) {
   const std::lock_guard lock(order_mutex_);
   if (const auto found = orders_.find(epoch); found != orders_.end()) return found->second;
   // The slots span at most this many epochs. When another epoch begins, the oldest order is dropped.
-  const std::size_t most = 2 + slots_.size() / static_cast<std::size_t>(batches_per_epoch_);
+  const std::size_t most = 2 + slots_.size() / static_cast<std::size_t>(own_per_epoch_);
   if (orders_.size() >= most) orders_.erase(orders_.begin());
   Order order = std::make_shared<const std::vector<std::uint32_t>>(
       options_.order ? options_.order(epoch) : epoch_order(count_, options_.seed, epoch));

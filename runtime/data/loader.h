@@ -39,10 +39,17 @@ struct NoiseShape {
 /// Returns the order in which an epoch visits the samples: a permutation.
 using OrderFunction = std::function<std::vector<std::uint32_t>(std::int64_t epoch)>;
 
+/// Which batches a loader prepares: of every `of` in a row, the `count` from number `first` on. Training passes over
+/// batches at the end of an epoch that are fewer than `of`.
+struct LoaderShare {
+  std::int64_t first = 0, count = 1, of = 1;
+};
+
 struct LoaderOptions {
   std::vector<RowField> fields;  // fields of one row
   bool training = true;
   std::int64_t batch = 64;
+  LoaderShare share = {};
   std::uint64_t seed = 0;         // of the training order and the noise
   OrderFunction order = nullptr;  // null: epoch_order()
   std::int64_t repeats = 1;   // times in a row that a sample comes; an epoch has as many batches as with 1
@@ -70,7 +77,9 @@ class Loader {
 
   /// Returns the position of the batch that the next call of next() returns.
   DataPosition position() const;
+  /// Returns the batches of a pass, those of other loaders' shares included, and the batches of its own share.
   std::int64_t batches_per_epoch() const { return batches_per_epoch_; }
+  std::int64_t own_per_epoch() const { return own_per_epoch_; }
 
  private:
   struct Slot {
@@ -92,7 +101,8 @@ class Loader {
   const std::int64_t count_;
   const LoaderOptions options_;
   const DataPosition start_;
-  std::int64_t batches_per_epoch_ = 0, batches_of_first_ = 0;  // the latter: those left in the first epoch
+  std::int64_t batches_per_epoch_ = 0;
+  std::int64_t own_per_epoch_ = 0, own_of_first_ = 0;  // the latter: those left in the first epoch
 
   std::mutex order_mutex_;
   std::map<std::int64_t, Order> orders_;  // orders by epoch, for batches in flight

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "ir/error.h"
+#include "runtime/group/agreement.h"
 #include "runtime/group/mpi_group.h"
 #include "runtime/group/mpi_library.h"
 
@@ -26,7 +27,7 @@ class SelfGroup : public Group {
   }
   void barrier() override {}
   void finish() override {}
-  [[noreturn]] void abort(const std::string& reason) override { throw RuntimeFailure(reason); }
+  [[noreturn]] void abort(const std::string& reason, int) override { throw RuntimeFailure(reason); }
 };
 
 /// Returns the number that the launcher has put into the environment; 1 without one.
@@ -47,6 +48,11 @@ std::unique_ptr<Group> make_group(std::chrono::seconds longest_silence) {
     user_error("this process is one of {} that MPICH's launcher has started; start them by Open MPI's mpirun",
                number_in("PMI_SIZE"));
   return std::make_unique<SelfGroup>();
+}
+
+Group& alone() {
+  static SelfGroup group;
+  return group;
 }
 
 std::string mpi_version() {

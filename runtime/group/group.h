@@ -41,8 +41,8 @@ class Group {
   /// Ends the use of the group in an orderly way; nothing else may be called after it. All ranks call it. A group that is
   /// destroyed without it ends all processes.
   virtual void finish() = 0;
-  /// Ends all processes. Prints one line that names this rank, its host and the reason.
-  [[noreturn]] virtual void abort(const std::string& reason) = 0;
+  /// Ends all processes with this exit status. Prints one line that names this rank, its host and the reason.
+  [[noreturn]] virtual void abort(const std::string& reason, int status = 1) = 0;
 
  protected:
   Group(int rank, int size) : rank_(rank), size_(size) {}

@@ -44,6 +44,7 @@ std::array<char, kHostBytes> own_host() {
 /// Why all processes shall end. Another thread than MPI's writes it.
 struct Ending {
   std::string reason;
+  int status = 1;
   std::atomic<bool> is_set = false;
 };
 
@@ -125,7 +126,7 @@ class Transport {
 
   /// Sends the byte that says that this rank lives, and looks for that of the rank before.
   void beat() {
-    if (ending_.is_set) abort(ending_.reason);
+    if (ending_.is_set) abort(ending_.reason, ending_.status);
     if (size_ == 1) return;
     const Clock::time_point now = Clock::now();
     if (now - last_sent_ >= kBeat && done(sent_)) {
@@ -144,12 +145,12 @@ class Transport {
     }
   }
 
-  [[noreturn]] void abort(const std::string& reason) {
+  [[noreturn]] void abort(const std::string& reason, int status = 1) {
     std::fprintf(stderr, "rewire: rank %d of %d on %s: %s\n", rank_, size_, own_host().data(),
                  reason.c_str());
     std::fflush(stderr);
-    mpi_.abort(mpi_.world, 1);
-    std::_Exit(1);
+    mpi_.abort(mpi_.world, status);
+    std::_Exit(status);
   }
 
  private:
@@ -220,7 +221,7 @@ class MpiGroup : public Group {
   }
 
   ~MpiGroup() override {
-    if (thread_.joinable() && !finished_) abort("it ended before its run was done");
+    if (thread_.joinable() && !finished_) abort("it ended before its run was done", 1);
     if (thread_.joinable()) thread_.join();
   }
 
@@ -248,9 +249,10 @@ class MpiGroup : public Group {
     finished_ = true;
     thread_.join();
   }
-  [[noreturn]] void abort(const std::string& reason) override {
+  [[noreturn]] void abort(const std::string& reason, int status) override {
     // The thread may be in MPI, where another must not be: it ends the processes between two of its calls.
     ending_.reason = reason;
+    ending_.status = status;
     ending_.is_set = true;
     while (true) std::this_thread::sleep_for(1s);
   }
@@ -273,7 +275,7 @@ class MpiGroup : public Group {
       transport.emplace(rank_, size_, longest_silence_, ending_);
       if (!std::has_single_bit(static_cast<unsigned>(size_))) {
         if (rank_ == 0)
-          transport->abort(fmt::format("{} processes: their number must be a power of two", size_));
+          transport->abort(fmt::format("{} processes: their number must be a power of two", size_), 2);
         transport->barrier();  // rank 0 ends this process
       }
       begun.set_value();

@@ -80,29 +80,32 @@ void check_batch(const ir::Module& module, const ir::Function& function, std::st
 }
 
 std::vector<double> run_given_steps(Engine& engine, const ir::Module& module, const GivenInputs& inputs,
-                                    std::int64_t steps, std::int64_t accumulate,
-                                    std::int64_t refresh_period) {
-  const std::string program = accumulate == 1 ? "step" : "accumulate";
+                                    std::int64_t steps, const programs::TrainOptions& options) {
+  const std::int64_t batches = options.shards * options.accumulate;
+  const std::int64_t refresh_period = programs::refresh_period(options.optimizer);
+  const std::string program = batches == 1 ? "step" : "accumulate";
   const ir::Function& function = module.function(program);
   for (const auto& [name, given] : inputs) {
-    check_stack(given, name, argument_type(function, name), steps * accumulate);
+    check_stack(given, name, argument_type(function, name), steps * batches);
     check_categories(module, name, given);
   }
   std::vector<double> losses;
   for (std::int64_t step = 0; step < steps; ++step) {
     double loss = 0;
-    for (std::int64_t micro = 0; micro < accumulate; ++micro) {
+    for (std::int64_t number = 0; number < batches; ++number) {
       TensorMap batch;
       for (const auto& [name, given] : inputs)
-        batch.emplace(name, batch_of(given.tensor, argument_type(function, name), step * accumulate + micro));
+        batch.emplace(name, batch_of(given.tensor, argument_type(function, name), step * batches + number));
       const TensorMap results = engine.run(program, batch);
       if (!flag(results, "finite")) {
         user_error("step {}: the loss or a gradient is not finite: {}", step + 1,
                    first_non_finite(module, program, engine, batch));
       }
-      loss += to_double(results.find("loss")->second).scalar() / static_cast<double>(accumulate);
+      loss += to_double(results.find("loss")->second).scalar() / static_cast<double>(batches);
+      if (options.shards > 1 && (number + 1) % options.accumulate == 0)
+        engine.run(programs::fold_behind(number / options.accumulate), {});
     }
-    if (accumulate > 1 && !flag(engine.run("apply", {}), "finite")) {
+    if (batches > 1 && !flag(engine.run("apply", {}), "finite")) {
       user_error("step {}: the accumulated gradient is not finite", step + 1);
     }
     for (const std::string& refresh : programs::refreshes_behind(step + 1, step == 0, refresh_period)) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ir/module.h"
+#include "programs/programs.h"
 #include "runtime/exec/engine.h"
 #include "runtime/io/host_tensor.h"
 
@@ -35,12 +36,12 @@ void check_batch(const ir::Module& module, const ir::Function& function, std::st
 using GivenInputs = std::map<std::string, GivenTensor, std::less<>>;
 
 /// Implements `rewire step`: runs `steps` optimizer steps of `module`'s program `step` (or of `accumulate`
-/// and `apply`), and the optimizer's own programs after the steps that programs::refreshes_behind names.
-/// Each input is one batch, used every time, or a stack of steps x accumulate batches along a new first
-/// axis. Returns each step's loss. Throws UserError if a loss or gradient is not finite: it names the step
-/// and the first non-finite tensor, and the engine keeps the state of the step before.
+/// and `apply`, and for shards the programs `fold`), and the optimizer's own programs after the steps that
+/// programs::refreshes_behind names. Each input is one batch, used every time, or a stack of steps x shards x
+/// accumulate batches along a new first axis. `options` are those of the programs. Returns each step's loss.
+/// Throws UserError if a loss or gradient is not finite: it names the step and the first non-finite tensor, and
+/// the engine keeps the state of the step before.
 std::vector<double> run_given_steps(Engine& engine, const ir::Module& module, const GivenInputs& inputs,
-                                    std::int64_t steps, std::int64_t accumulate,
-                                    std::int64_t refresh_period = 0);
+                                    std::int64_t steps, const programs::TrainOptions& options);
 
 }  // namespace rewire::runtime

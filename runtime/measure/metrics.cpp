@@ -5,9 +5,11 @@
 #include <chrono>
 #include <deque>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "programs/objective.h"
+#include "runtime/group/agreement.h"
 #include "runtime/network/data_feed.h"
 
 namespace rewire::runtime {
@@ -54,39 +56,66 @@ MetricValues means(const MetricSums& sums, const programs::Metrics& metrics) {
 }
 
 std::optional<Evaluation> evaluate(Engine& engine, const std::vector<EvalProgram>& programs, Loader& loader,
-                                   const std::function<bool(std::int64_t done)>& go_on,
+                                   Group& group, const std::function<bool(std::int64_t done)>& go_on,
                                    const std::function<void(Batch& first)>& see_first) {
   const auto start = std::chrono::steady_clock::now();
-  std::vector<MetricSums> sums(programs.size());
-  double samples = 0;
-  Batch batch;
-  std::deque<std::pair<Engine::Ticket, std::size_t>> pending;  // with the program
+  const std::int64_t ranks = group.size();
+  const std::int64_t rounds = (loader.batches_per_epoch() + ranks - 1) / ranks;
+  // Of each round: this rank's number of samples, then the sums of each program's metrics.
+  std::size_t row = 1;
+  for (const EvalProgram& program : programs) row += program.metrics.size();
+  std::vector<MetricSum> own(static_cast<std::size_t>(rounds) * row);
+  struct Run {
+    Engine::Ticket ticket;
+    const EvalProgram& program;
+    MetricSum* sums;
+  };
+  std::deque<Run> pending;
   const auto read = [&] {
-    const auto [ticket, program] = pending.front();
-    add_results(sums[program], programs[program].metrics, engine.results(ticket));
+    const Run run = pending.front();
+    MetricSums sums;
+    add_results(sums, run.program.metrics, engine.results(run.ticket));
+    for (std::size_t i = 0; i < run.program.metrics.size(); ++i)
+      run.sums[i] = sums.at(run.program.metrics[i].name);
     pending.pop_front();
   };
-  for (std::int64_t done = 0; done < loader.batches_per_epoch(); ++done) {
-    if (!go_on(done)) return std::nullopt;
+  Batch batch;
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    if (!go_on(round * ranks)) return std::nullopt;
+    if (round >= loader.own_per_epoch()) break;  // the last round has fewer batches than ranks
     loader.next(batch);
-    if (done == 0) see_first(batch);
+    if (round == 0 && group.rank() == 0) see_first(batch);
     const auto weights = batch.tensors.at("weight").as<float>();
-    samples = std::accumulate(weights.begin(), weights.end(), samples);
-    for (std::size_t i = 0; i < programs.size(); ++i) {
-      TensorMap inputs = take_inputs(programs[i].function, batch);
-      pending.emplace_back(engine.submit(programs[i].function.name, inputs), i);
+    MetricSum* sums = &own[static_cast<std::size_t>(round) * row];
+    sums++->numerator = std::accumulate(weights.begin(), weights.end(), 0.0);
+    for (const EvalProgram& program : programs) {
+      TensorMap inputs = take_inputs(program.function, batch);
+      pending.push_back({engine.submit(program.function.name, inputs), program, sums});
       put_back(std::move(inputs), batch);
       if (pending.size() > kRunsAhead) read();
+      sums += program.metrics.size();
     }
   }
   while (!pending.empty()) read();
+  const std::vector<MetricSum> all = gathered(group, std::span<const MetricSum>(own));
+  std::vector<MetricSum> totals(row);
+  for (std::int64_t of_all = 0; of_all < loader.batches_per_epoch(); ++of_all) {
+    const std::int64_t at = of_all % ranks * rounds + of_all / ranks;
+    for (std::size_t i = 0; i < row; ++i) {
+      totals[i].numerator += all[static_cast<std::size_t>(at) * row + i].numerator;
+      totals[i].denominator += all[static_cast<std::size_t>(at) * row + i].denominator;
+    }
+  }
+  const double samples = totals[0].numerator;
   if (samples == 0) user_error("none of the test samples can be read, so nothing can be evaluated");
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   Evaluation evaluation{{}, static_cast<std::int64_t>(samples), took.count()};
-  for (std::size_t i = 0; i < programs.size(); ++i) {
-    for (MetricValue& metric : means(sums[i], programs[i].metrics)) {
-      metric.name.insert(0, programs[i].prefix);
-      evaluation.metrics.push_back(std::move(metric));
+  const MetricSum* sum = &totals[1];
+  for (const EvalProgram& program : programs) {
+    for (const programs::Metric& metric : program.metrics) {
+      evaluation.metrics.push_back(
+          {std::string(program.prefix) + metric.name, sum->numerator / sum->denominator});
+      ++sum;
     }
   }
   return evaluation;

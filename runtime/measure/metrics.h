@@ -13,6 +13,7 @@
 #include "programs/metric.h"
 #include "runtime/data/loader.h"
 #include "runtime/exec/engine.h"
+#include "runtime/group/group.h"
 
 namespace rewire::runtime {
 
@@ -42,6 +43,11 @@ void add_sums(MetricSums& sums, const MetricSums& more);
 /// Returns the means in the order of `metrics`, without those that have no sum.
 MetricValues means(const MetricSums& sums, const programs::Metrics& metrics);
 
+/// Returns the batches that a rank evaluates.
+inline LoaderShare evaluation_share(const Group& group) {
+  return {group.rank(), 1, group.size()};
+}
+
 struct Evaluation {
   MetricValues metrics;  // the first is the loss
   std::int64_t samples = 0;
@@ -57,11 +63,12 @@ struct EvalProgram {
   std::string_view prefix = "";
 };
 
-/// Runs these programs over the loader's test set once and concatenates their metrics. Before each batch it
-/// calls `go_on` with the number of batches done, and returns nothing if that is false. `see_first` gets the
-/// first batch.
+/// Runs these programs over the loader's test set once and concatenates their metrics. Rank r of n computes the batches
+/// r, r + n, …, which its loader gives (evaluation_share); all ranks return the same. Before each batch it calls `go_on`
+/// with the number of batches done, and returns nothing if that is false, which all ranks decide alike. `see_first` gets
+/// the first batch, on rank 0.
 std::optional<Evaluation> evaluate(
-    Engine& engine, const std::vector<EvalProgram>& programs, Loader& loader,
+    Engine& engine, const std::vector<EvalProgram>& programs, Loader& loader, Group& group,
     const std::function<bool(std::int64_t done)>& go_on,
     const std::function<void(Batch& first)>& see_first = [](Batch&) {});
 

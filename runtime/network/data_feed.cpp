@@ -169,7 +169,7 @@ LoaderOptions loader_options(const Recipe& recipe, Split split, bool trains, con
                              const NetworkFace& face) {
   LoaderOptions options;
   options.training = trains;
-  options.batch = options.training ? recipe.train.batch : recipe.eval.batch;
+  options.batch = options.training ? recipe.train.shard_batch() : recipe.eval.batch;
   if (!options.training && face.batch == 1) options.batch = std::min(options.batch, source.count());
   options.seed = static_cast<std::uint64_t>(recipe.seed);
   options.threads = static_cast<int>(recipe.data.threads);
@@ -307,8 +307,9 @@ const ImageSource& DataFeed::images(std::string_view what) const {
   return *images;
 }
 
-std::unique_ptr<Loader> DataFeed::load(DataPosition start) const {
+std::unique_ptr<Loader> DataFeed::load(DataPosition start, LoaderShare share) const {
   LoaderOptions options = options_;
+  options.share = share;
   options.order = [this](std::int64_t epoch) { return source_->order(options_.seed, epoch); };
   options.finish = [this](Batch& batch) { pipeline_->finish(batch); };
   SampleOptions samples;

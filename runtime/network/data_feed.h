@@ -40,7 +40,7 @@ class DataFeed {
   /// Throws UserError with the data's name if the data are missing, corrupt or do not match the network.
   DataFeed(const Recipe& recipe, Split split, const NetworkFace& face)
       : DataFeed(recipe, split, face, split == Split::train) {}
-  /// `trains`: shuffled, augmented and in whole batches of train.batch; else in order, with the transforms
+  /// `trains`: shuffled, augmented and in whole batches of a shard of train.batch; else in order, with the transforms
   /// of evaluation. `classes`: the network's class names by label (map_classes); empty: the data's own.
   DataFeed(const Recipe& recipe, Split split, const NetworkFace& face, bool trains,
            const std::vector<std::string>& classes = {});
@@ -49,7 +49,7 @@ class DataFeed {
 
   /// Returns a loader: the training split shuffled and augmented, from `start` on; the test split in order.
   /// The feed must outlive it.
-  std::unique_ptr<Loader> load(DataPosition start = {}) const;
+  std::unique_ptr<Loader> load(DataPosition start = {}, LoaderShare share = {}) const;
   const Source& source() const { return *source_; }
   const Pipeline& pipeline() const { return *pipeline_; }
   /// Returns the source as labelled images. Throws UserError if it has none; `what` names who asks for them.
@@ -62,7 +62,7 @@ class DataFeed {
   std::int64_t competing() const;
   /// The number of samples left out so far because they cannot be read (data.unreadable=skip).
   std::int64_t unreadable() const { return unreadable_.count(); }
-  /// The samples of a batch: train.batch, or eval.batch; all test samples if they are fewer and the network
+  /// The samples of a batch: of a shard of train.batch, or eval.batch; all test samples if they are fewer and the network
   /// takes any number.
   std::int64_t batch() const { return options_.batch; }
   /// The batches of one pass: training drops an incomplete last batch, evaluation pads it.

@@ -22,7 +22,7 @@ void profile_step(const Network& network, const ir::Module& module, ExplorerSubj
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
   const auto jit = make_compiling_engine(engine, module, {.threads = threads});
   // Plugins initialise their weights in a module that has `forward`.
-  const ir::Module forward = training_module(network, network.recipe.train.batch);
+  const ir::Module forward = training_module(network, network.recipe.train.shard_batch());
   start_state(*jit, module, fresh_weights(forward, network.plugins, seed), seed);
   const ir::Function& step = module.functions.front();
   const auto categories = [&](std::string_view input) { return programs::categories(module, input); };
@@ -37,7 +37,7 @@ nlohmann::ordered_json explored(const NetworkRequest& request, const ExploreOpti
   const auto stage = [&](const char* what) { began(fmt::format("{}: {}", request.model, what)); };
   stage("rewriting the network");
   const Network network = resolve_network(request);
-  const std::int64_t batch = network.recipe.train.batch;
+  const std::int64_t batch = network.recipe.train.shard_batch();
   ExplorerSubject subject;
   subject.model = request.model;
   subject.program = step_program(network);

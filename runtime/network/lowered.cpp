@@ -8,7 +8,7 @@
 namespace rewire::runtime {
 
 const char* step_program(const Network& network) {
-  return network.recipe.train.accumulate == 1 ? "step" : "accumulate";
+  return network.recipe.train.shard_batches() == 1 ? "step" : "accumulate";
 }
 
 ir::Module step_module(const Network& network, ir::Module forward) {

@@ -252,6 +252,11 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
           {"all", "each"}),
       row("train", "accumulate", &train.accumulate, "batches whose gradients are summed into one step",
           kCount),
+      row("train", "shards", &train.shards,
+          "parts of a batch, computed one after another or by several processes, with the same result; a "
+          "power of "
+          "two; batch norm, mixup and cutmix see one part; 0: as many as processes when the run begins",
+          {0, kCount.max}),
       row("train", "on_switch", &train.on_switch,
           "optimizer's state at an epoch that switches a plugin on or off; keep: unchanged; reset: as in a "
           "new run",

@@ -1,6 +1,8 @@
 // The parts of a recipe that other code takes: the options of the step program, and the plugins
 // that the command line asks for.
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
 #include "ir/error.h"
 #include "runtime/recipe/recipe.h"
@@ -8,6 +10,11 @@
 namespace rewire::runtime {
 
 programs::TrainOptions train_options(const Recipe& recipe, double steps_per_epoch) {
+  const RecipeTrain& train = recipe.train;
+  if (!std::has_single_bit(static_cast<std::uint64_t>(train.shard_count())))
+    user_error("train.shards is {}; it must be a power of two", train.shards);
+  if (train.batch % train.shard_count() != 0)
+    user_error("train.batch={} does not divide into train.shards={} equal parts", train.batch, train.shards);
   programs::TrainOptions options;
   options.objective = recipe.objective;
   options.optimizer = recipe.optimizer;
@@ -17,6 +24,7 @@ programs::TrainOptions train_options(const Recipe& recipe, double steps_per_epoc
   options.clip_norm = recipe.train.clip_norm;
   options.clip_each = recipe.train.clip == "each";
   options.accumulate = recipe.train.accumulate;
+  options.shards = options.own_shards = recipe.train.shard_count();
   options.ema = recipe.train.ema;
   options.ema_warmup = recipe.train.ema_warmup;
   options.ema_end = recipe.train.ema_end;

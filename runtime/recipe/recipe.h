@@ -51,6 +51,7 @@ struct RecipeTrain {
   double clip_norm = 0;                      // 0: no clipping
   std::string clip = "all";                  // all | each: whose norm clip_norm bounds
   std::int64_t accumulate = 1;
+  std::int64_t shards = 0;         // parts of a batch that processes share; 0: one for each process
   std::string on_switch = "keep";  // keep | reset: the optimizer's state when an epoch switches a plugin
   double ema = 0;                  // decay of the weights' moving averages; 0: no averages
   bool ema_warmup = false;         // the decay rises to `ema`
@@ -63,6 +64,12 @@ struct RecipeTrain {
   std::int64_t threads = 0;        // compute threads; 0: usable_cores()
   bool events = true;              // event files for TensorBoard
   bool report = true;              // report.html, written anew after evaluations
+
+  std::int64_t shard_count() const { return shards == 0 ? 1 : shards; }
+  /// Returns the samples that a step program takes at once.
+  std::int64_t shard_batch() const { return batch / shard_count(); }
+  /// Returns how often a step program runs in a step.
+  std::int64_t shard_batches() const { return accumulate * shard_count(); }
 };
 
 /// Keys of [eval].

@@ -26,7 +26,7 @@ constexpr const char* kFailingStep = "step";
 
 ir::Module step_of_run(const Network& network, std::int64_t samples, const RunProgress& progress) {
   const RunCourse course(network.recipe, samples, progress.position, progress.sizes);
-  ir::Module module = training_module(network, network.recipe.train.batch);
+  ir::Module module = training_module(network, network.recipe.train.shard_batch());
   programs::TrainOptions options = train_options(network.recipe, course.timeline().steps_per_epoch);
   options.timeline = course.timeline();
   options.first_draw = progress.sizes.first_draw;
@@ -67,13 +67,14 @@ void take_checkpoint(const std::string& checkpoint, const Network& network, std:
 
 std::optional<ReproCase> non_finite_of_run(const Network& network, const std::string& run) {
   const Recipe& recipe = network.recipe;
-  if (recipe.train.accumulate != 1)
-    user_error("repro: {}: train.accumulate = {}: steps of several programs are not supported", run,
-               recipe.train.accumulate);
+  if (recipe.train.shard_batches() != 1)
+    user_error(
+        "repro: {}: train.accumulate = {}, train.shards = {}: steps of several programs are not supported",
+        run, recipe.train.accumulate, recipe.train.shard_count());
   const DataFeed feed(recipe, Split::train, training_face(network_source(network), recipe.objective));
   const std::vector<std::string> checkpoints = RunFolder::open(run).checkpoints();
   RunProgress progress;
-  progress.sizes = {recipe.train.batch, recipe.train.accumulate};
+  progress.sizes = {recipe.train.shard_batch(), recipe.train.shard_batches()};
   if (!checkpoints.empty()) {
     progress = read_progress(checkpoints.back());
     progress.sizes = changed_sizes(recipe, progress.position, progress.sizes, progress.epochs_done, false);
@@ -81,7 +82,7 @@ std::optional<ReproCase> non_finite_of_run(const Network& network, const std::st
   const ir::Module module = step_of_run(network, feed.count(), progress);
   const auto engine = make_engine(engine_names().front(), module);
   const auto seed = static_cast<std::uint64_t>(recipe.seed);
-  const ir::Module forward = training_module(network, recipe.train.batch);
+  const ir::Module forward = training_module(network, recipe.train.shard_batch());
   start_state(*engine, module, fresh_weights(forward, network.plugins, seed), seed);
   const TrainPosition& at = progress.position;
   if (!checkpoints.empty()) take_checkpoint(checkpoints.back(), network, last_epoch(at), module, *engine);

@@ -60,7 +60,7 @@ std::string first_of(const std::vector<std::string>& names) {
 }
 
 /// Runs that should have the same data, and those among them whose data differ from the first's.
-struct Group {
+struct RunsOfData {
   std::string first;
   DataIdentity data;
   std::vector<std::string> others = {};
@@ -83,8 +83,8 @@ struct Group {
 std::vector<std::string> mixed_data(const std::vector<std::string>& folders) {
   std::vector<std::string> lines, silent, competing;
   if (folders.size() < 2) return lines;
-  std::map<std::string, Group> trained;
-  std::optional<Group> evaluated;
+  std::map<std::string, RunsOfData> trained;
+  std::optional<RunsOfData> evaluated;
   std::optional<RunData> first;
   for (const std::string& folder : folders) {
     const std::optional<RunData> data = data_of(folder);
@@ -93,9 +93,9 @@ std::vector<std::string> mixed_data(const std::vector<std::string>& folders) {
       continue;
     }
     if (!first) first = data;
-    trained.try_emplace(data->part, Group{data->name, data->train})
+    trained.try_emplace(data->part, RunsOfData{data->name, data->train})
         .first->second.add(data->name, data->train);
-    if (!evaluated) evaluated = Group{data->name, data->test};
+    if (!evaluated) evaluated = RunsOfData{data->name, data->test};
     evaluated->add(data->name, data->test);
     if (data->competing != first->competing) competing.push_back(data->name);
   }

@@ -61,8 +61,8 @@ std::int64_t RunCourse::dropped(std::int64_t epoch) const {
 StepSizes changed_sizes(const Recipe& recipe, const TrainPosition& at, const StepSizes& before,
                         double epochs_done, bool other_data) {
   StepSizes now = before;
-  now.batch = recipe.train.batch;
-  now.accumulate = recipe.train.accumulate;
+  now.batch = recipe.train.shard_batch();
+  now.accumulate = recipe.train.shard_batches();
   if (before.batch == 0) return now;
   if (now.samples() != before.samples() || other_data) now.change = {at.step, epochs_done};
   now.first_draw = before.first_draw + at.step * (before.accumulate - now.accumulate);

@@ -32,7 +32,8 @@ inline std::int64_t last_epoch(const TrainPosition& at) {
 
 /// The sizes of a step, and the last change of them.
 struct StepSizes {
-  std::int64_t batch = 0, accumulate = 1;  // 0: no step has been done
+  /// Samples of a batch that a program takes at once, over all ranks, and such batches a step. 0: no step has been done.
+  std::int64_t batch = 0, accumulate = 1;
   /// The last step at which batch * accumulate, or the data, changed, and the epochs of the schedule done
   /// there.
   struct Change {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "runtime/group/agreement.h"
 #include "runtime/measure/non_finite.h"
 #include "runtime/network/weights_origin.h"
 #include "runtime/train/step_pipeline.h"
@@ -83,26 +84,30 @@ void RunCheckpoints::name() const {
   folder_.name_checkpoint("best", std::ranges::find(names, best) == names.end() ? "" : best);
 }
 
-void fail_step(const NonFiniteStep& step, const RunPlan& plan, Engine& engine, RunFolder& folder,
-               RunCheckpoints& checkpoints, TrainObserver& observer, const TrainPosition& at) {
-  folder.require_held();
-  const std::vector<std::string> before = folder.checkpoints();
+void fail_step(const NonFiniteStep& step, const RunPlan& plan, Engine& engine, const RunFolder* folder,
+               RunCheckpoints* checkpoints, TrainObserver& observer, const TrainPosition& at, Group& group) {
+  std::string kept;  // what is left, and what to do
   const TensorMap replayed = clear_step(plan.programs.module, engine);
-  std::string kept, path;
-  try {
-    path = checkpoints.write();  // before the replay, which takes long
-    kept = fmt::format("{} holds the state before it", path);
-  } catch (const UserError& error) {
-    kept = fmt::format("the state before it is lost ({})", error.what());
+  if (checkpoints != nullptr) {
+    folder->require_held();
+    const std::vector<std::string> before = folder->checkpoints();
+    std::string path;
+    try {
+      path = checkpoints->write();  // before the replay, which takes long
+      kept = fmt::format("{} holds the state before it: {}", path, kFiniteAdvice);
+    } catch (const UserError& error) {
+      kept = fmt::format("the state before it is lost ({}): {}", error.what(), kFiniteAdvice);
+    }
+    if (!before.empty() && before.back() != path)
+      kept += fmt::format("; remove it to resume from {}", before.back());
   }
+  kept = text_of_first(group, kept);
+  if (step.rank != group.rank()) group.barrier();  // the rank that replays ends this process
   for (const auto& [name, tensor] : replayed) engine.write_state(name, tensor);
   observer.replaying(step.program);
   const std::string cause = first_non_finite(plan.programs.module, step.program, engine, step.inputs);
-  std::string advice = kFiniteAdvice;
-  if (!before.empty() && before.back() != path)
-    advice += fmt::format("; remove it to resume from {}", before.back());
-  user_error("step {} (epoch {}): the loss or a gradient is not finite: {}; {}: {}", at.step + 1,
-             at.epoch + 1, cause, kept, advice);
+  user_error("step {} (epoch {}): the loss or a gradient is not finite: {}; {}", at.step + 1, at.epoch + 1,
+             cause, kept);
 }
 
 }  // namespace rewire::runtime

@@ -64,9 +64,11 @@ class RunCheckpoints {
 
 /// Ends the run at a step that is not finite, which changed nothing. Writes a checkpoint of the state before it, beside
 /// the one before that, since the cause may be an update that went too far a step or two ago; then replays the step and
-/// throws a UserError that names the first tensor that is not finite.
-[[noreturn]] void fail_step(const NonFiniteStep& step, const RunPlan& plan, Engine& engine, RunFolder& folder,
-                            RunCheckpoints& checkpoints, TrainObserver& observer, const TrainPosition& at);
+/// throws a UserError that names the first tensor that is not finite. Rank 0 writes, for which it has `folder` and
+/// `checkpoints`; the step's rank replays and throws; other ranks wait until that ends them.
+[[noreturn]] void fail_step(const NonFiniteStep& step, const RunPlan& plan, Engine& engine,
+                            const RunFolder* folder, RunCheckpoints* checkpoints, TrainObserver& observer,
+                            const TrainPosition& at, Group& group);
 
 /// What to do about numbers that are not finite.
 inline constexpr const char* kFiniteAdvice = "lower optimizer.lr, or set train.clip_norm";

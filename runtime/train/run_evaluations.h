@@ -15,16 +15,18 @@ namespace rewire::runtime {
 
 class RunEvaluations {
  public:
-  /// Removes the pictures of epochs after the first `epochs`. All arguments must outlive it.
-  RunEvaluations(const TrainRequest& request, RunPlan& plan, const RunFolder& folder, Engine& engine,
+  /// Removes the pictures of epochs after the first `epochs`. Without a folder no pictures are drawn. All arguments must
+  /// outlive it.
+  RunEvaluations(const TrainRequest& request, RunPlan& plan, const RunFolder* folder, Engine& engine,
                  TrainObserver& observer, std::int64_t epochs);
 
   /// Evaluates the weights, and their averages if the run keeps them, on the test data, with nearest neighbours if the
-  /// recipe asks for them and the loss is finite. Nothing if a signal asks the run to stop meanwhile.
+  /// recipe asks for them and the loss is finite. All ranks get the same. Nothing if a signal asks the run to stop
+  /// meanwhile.
   std::optional<Evaluation> measure(const Phase& phase);
   /// Draws the pictures of the last measure(). UserError if they cannot be written.
   std::optional<RunPicture> draw(const Phase& phase, std::int64_t epoch) {
-    return pictures_.write(phase, epoch);
+    return pictures_ ? pictures_->write(phase, epoch) : std::nullopt;
   }
 
  private:
@@ -35,7 +37,7 @@ class RunEvaluations {
   Engine& engine_;
   TrainObserver& observer_;
   std::unique_ptr<Loader> loader_;
-  RunPictures pictures_;
+  std::optional<RunPictures> pictures_;
 };
 
 }  // namespace rewire::runtime

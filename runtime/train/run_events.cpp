@@ -128,7 +128,7 @@ void RunEvents::begin() {
   if (kept > 0) return;  // TensorBoard takes one of each
   file_->session_start(hparams_of(plan_.recipe, request_.network.plugins));
   const std::int64_t epoch = plan_.programs.phase_of(began_.epoch).first_epoch;
-  const ir::Module network = rewritten_forward(request_.network, plan_.recipe.train.batch, epoch);
+  const ir::Module network = rewritten_forward(request_.network, plan_.recipe.train.shard_batch(), epoch);
   file_->graph(event_graph(network.function("forward")));
 }
 

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "ir/error.h"
 #include "runtime/device/log.h"
 #include "runtime/device/process.h"
+#include "runtime/group/agreement.h"
 #include "runtime/io/safetensors.h"
 #include "runtime/network/initialise.h"
 #include "runtime/network/weights.h"
@@ -29,6 +31,19 @@ void add(TrainSums& sums, const StepResults& step) {
   add_sums(sums.metrics, step.metrics);
 }
 
+/// What rank 0 writes of a run.
+struct RunOutput {
+  RunOutput(const TrainRequest& request, const RunPlan& plan, RunFolder& where, Engine& engine,
+            RunProgress& progress, std::function<void()> checkpointed)
+      : folder(where),
+        records(request, plan, where, engine, progress),
+        checkpoints(request, plan, where, engine, records, progress, std::move(checkpointed)) {}
+
+  RunFolder& folder;
+  RunRecords records;
+  RunCheckpoints checkpoints;
+};
+
 /// Resets the optimizer's moments to those of a network that has not trained.
 void reset_moments(Engine& engine, const ir::Module& module, std::uint64_t seed) {
   ir::Module memory;
@@ -42,39 +57,42 @@ void reset_moments(Engine& engine, const ir::Module& module, std::uint64_t seed)
 
 class RunLoop::Run {
  public:
-  Run(const TrainRequest& request, RunPlan& plan, RunFolder& folder, TrainObserver& observer,
-      std::unique_ptr<Engine> engine, Checkpoint&& start, std::function<void()> checkpointed)
+  Run(const TrainRequest& request, RunPlan& plan, const std::string& path, RunFolder* folder,
+      TrainObserver& observer, std::unique_ptr<Engine> engine, Checkpoint&& start,
+      std::function<void()> checkpointed)
       : request_(request),
         plan_(plan),
         recipe_(request.recipe),
-        folder_(folder),
+        path_(path),
         observer_(observer),
         engine_(std::move(engine)),
         progress_(start.progress),
-        records_(request, plan, folder, *engine_, start.progress),
-        checkpoints_(request, plan, folder, *engine_, records_, progress_, std::move(checkpointed)),
         evaluations_(request, plan, folder, *engine_, observer, start.progress.position.epoch),
-        pipeline_(*engine_, plan, [this](const StepResults& step) { finish_step(step); }),
-        diagnosis_(plan.diagnosed_images == 0 ? nullptr : std::make_unique<RunDiagnosis>(request, plan)) {
+        pipeline_(*engine_, plan, *request.group, [this](const StepResults& step) { finish_step(step); }) {
+    if (folder != nullptr) {
+      output_.emplace(request, plan, *folder, *engine_, progress_, std::move(checkpointed));
+      if (plan.diagnosed_images != 0) diagnosis_ = std::make_unique<RunDiagnosis>(request, plan);
+    }
     progress_.sizes = plan.sizes;
     progress_.data = plan.data;
     clock_.line_began = progress_.position.step;
     for (const auto& [name, tensor] : start.state) engine_->write_state(name, tensor);
-    keep_comparable_best(progress_, plan, folder.path());
+    keep_comparable_best(progress_, plan, path);
   }
 
   TrainResult finish() {
     begin_with_other_data();
     observer_.started(facts());
     if (progress_.position.step > 0)
-      checkpoints_.persist([&] { checkpoints_.name(); });  // a crash may have prevented it
+      persist([](RunOutput& to) { to.checkpoints.name(); });  // a crash may have prevented it
     int signal = train();
     if (signal == 0 && !evaluation_) {  // the run was complete before
       evaluation_ = evaluate();
-      if (!evaluation_) signal = request_.stop_signal();
+      if (!evaluation_) signal = request_.agreed_stop();
     }
-    if (signal == 0) checkpoints_.persist([&] { write_final_weights(); });
-    if (signal == 0 || progress_.position.step > 0) checkpoints_.persist([&] { records_.end(signal == 0); });
+    if (signal == 0) persist([&](RunOutput& to) { write_final_weights(to); });
+    if (signal == 0 || progress_.position.step > 0)
+      persist([&](RunOutput& to) { to.records.end(signal == 0); });
     return result(signal);
   }
 
@@ -84,21 +102,32 @@ class RunLoop::Run {
     try {
       return train_epochs();
     } catch (const NonFiniteStep& step) {
-      fail_step(step, plan_, *engine_, folder_, checkpoints_, observer_, progress_.position);
+      fail_step(step, plan_, *engine_, output_ ? &output_->folder : nullptr,
+                output_ ? &output_->checkpoints : nullptr, observer_, progress_.position, *request_.group);
     }
   }
 
-  void write_final_weights() {
+  /// Rank 0 writes, and another rank does nothing.
+  template <class Write>
+  void persist(Write write) {
+    if (output_) output_->checkpoints.persist([&] { write(*output_); });
+  }
+
+  void save() {
+    if (output_) output_->checkpoints.save();
+  }
+
+  void write_final_weights(RunOutput& to) {
     const ir::Module& module = plan_.programs.module;
-    write_safetensors(folder_.place(kFinalWeights), weights_of(*engine_, module), checkpoints_.metadata());
+    const auto& metadata = to.checkpoints.metadata();
+    write_safetensors(to.folder.place(kFinalWeights), weights_of(*engine_, module), metadata);
     if (plan_.keeps_averages())
-      write_safetensors(folder_.place(kFinalAverages), averages_of(*engine_, module),
-                        checkpoints_.metadata());
+      write_safetensors(to.folder.place(kFinalAverages), averages_of(*engine_, module), metadata);
   }
 
   TrainResult result(int signal) const {
     TrainResult result;
-    result.run = folder_.path();
+    result.run = path_;
     result.position = progress_.position;
     result.stopped_by = signal;
     if (signal == 0) result.evaluation = evaluation_;
@@ -109,8 +138,15 @@ class RunLoop::Run {
       result.samples_per_second = static_cast<double>(progress_.samples) / progress_.train_seconds;
     result.data_wait_seconds = pipeline_.data_wait_seconds();
     result.new_train_seconds = progress_.train_seconds - began_with_;
-    result.unreadable_samples = plan_.train_data.unreadable() + plan_.test_data.unreadable();
-    result.peak_memory_bytes = peak_memory_bytes();
+    struct OfRank {
+      std::int64_t unreadable, memory;
+    };
+    for (const OfRank& rank : gathered(
+             *request_.group,
+             OfRank{plan_.train_data.unreadable() + plan_.test_data.unreadable(), peak_memory_bytes()})) {
+      result.unreadable_samples += rank.unreadable;
+      result.peak_memory_bytes = std::max(result.peak_memory_bytes, rank.memory);
+    }
     return result;
   }
 
@@ -121,7 +157,7 @@ class RunLoop::Run {
 
   RunFacts facts() const {
     RunFacts facts;
-    facts.run = folder_.path();
+    facts.run = path_;
     facts.position = progress_.position;
     for (const ir::Parameter& parameter : plan_.programs.module.parameters)
       facts.weights += parameter.trainable ? parameter.type.elements() : 0;
@@ -144,13 +180,12 @@ class RunLoop::Run {
       bool is_best = false;
       if (plan_.evaluates_after(at.epoch)) {
         evaluation_ = evaluate();
-        if (!evaluation_) return stop(request_.stop_signal());
+        if (!evaluation_) return stop(request_.agreed_stop());
         write_evaluation(at);
         is_best = compare_with_best(progress_, plan_, *evaluation_);
       }
       const EpochReport report = close_epoch();
-      if (plan_.saves_after(report.epoch) || is_best || out_of_patience(progress_, plan_))
-        checkpoints_.save();
+      if (plan_.saves_after(report.epoch) || is_best || out_of_patience(progress_, plan_)) save();
       observer_.epoch_done(report);
     }
     if (out_of_patience(progress_, plan_)) {
@@ -178,12 +213,12 @@ class RunLoop::Run {
   /// metrics of this end. It becomes what it would have been without it.
   int end_early() {
     const TrainPosition& at = progress_.position;
-    checkpoints_.save();
+    save();
     close_line();
     // An epoch that is evaluated already has its line, which the checkpoint counts.
     if (at.step_in_epoch == 0 && plan_.evaluates_after(last_epoch(at))) return 0;
     evaluation_ = evaluate();
-    if (!evaluation_) return stop(request_.stop_signal());
+    if (!evaluation_) return stop(request_.agreed_stop());
     TrainPosition trained = at;
     trained.epoch = last_epoch(at);
     write_evaluation(trained);
@@ -203,7 +238,7 @@ class RunLoop::Run {
     const std::int64_t last = std::min(all, plan_.course.total_steps() - before);
     if (at.step_in_epoch < last) pipeline_.open({at.epoch, at.batches, at.samples});
     for (std::int64_t begun = at.step_in_epoch; begun < last;) {
-      if (const int signal = request_.stop_signal()) {
+      if (const int signal = request_.agreed_stop()) {
         pipeline_.drain();
         return signal;
       }
@@ -217,7 +252,7 @@ class RunLoop::Run {
       if (line_ends || checkpoint_due || diagnosis_due || begun == last) pipeline_.drain();
       if (line_ends) close_line();
       if (diagnosis_due) diagnose();
-      if (checkpoint_due) checkpoints_.save();
+      if (checkpoint_due) save();
     }
     return 0;
   }
@@ -228,7 +263,7 @@ class RunLoop::Run {
     add(progress_.epoch, step);
     ++progress_.position.step;
     ++progress_.position.step_in_epoch;
-    progress_.position.batches += recipe_.train.accumulate;
+    progress_.position.batches += plan_.sizes.accumulate;
     progress_.position.samples += plan_.samples_per_step();
     progress_.samples += plan_.samples_per_step();
     progress_.train_seconds += clock_.end_step();
@@ -260,25 +295,25 @@ class RunLoop::Run {
     std::optional<Evaluation> evaluation = evaluations_.measure(phase);
     if (!evaluation) return std::nullopt;
     if (!std::isfinite(evaluation->loss())) {
-      std::string kept;
-      checkpoints_.persist(
-          [&] { kept = checkpoints_.write(); });  // in addition to the one before, whatever train.keep says
+      std::string kept;  // in addition to the one before, whatever train.keep says
+      persist([&](RunOutput& to) { kept = to.checkpoints.write(); });
+      kept = text_of_first(*request_.group, kept);
       user_error(
           "step {} (epoch {}): the loss of the evaluation after it is not finite; {} holds the weights: {}",
           progress_.position.step, epoch + 1, kept, kFiniteAdvice);
     }
     clock_.evaluation_seconds = evaluation->seconds;
-    checkpoints_.persist([&] { picture_ = evaluations_.draw(phase, epoch); });
+    persist([&](RunOutput&) { picture_ = evaluations_.draw(phase, epoch); });
     return evaluation;
   }
 
   void record(const nlohmann::ordered_json& line) {
-    checkpoints_.persist([&] { records_.line(line); });
+    persist([&](RunOutput& to) { to.records.line(line); });
   }
 
   void write_evaluation(const TrainPosition& at) {
     record(eval_line(at, *evaluation_));
-    checkpoints_.persist([&] { records_.evaluated(at.step, std::exchange(picture_, std::nullopt)); });
+    persist([&](RunOutput& to) { to.records.evaluated(at.step, std::exchange(picture_, std::nullopt)); });
   }
 
   void close_line() {
@@ -322,31 +357,31 @@ class RunLoop::Run {
   }
 
   int stop(int signal) {
-    if (progress_.position.step > 0) checkpoints_.save();
+    if (progress_.position.step > 0) save();
     return signal;
   }
 
   const TrainRequest& request_;
   RunPlan& plan_;
   const Recipe& recipe_;
-  RunFolder& folder_;
+  const std::string path_;  // of the run folder
   TrainObserver& observer_;
   std::unique_ptr<Engine> engine_;
   RunProgress progress_;
   const double began_with_ = progress_.train_seconds;
-  RunRecords records_;
-  RunCheckpoints checkpoints_;
+  std::optional<RunOutput> output_;  // on rank 0
   RunEvaluations evaluations_;
   StepPipeline pipeline_;
-  std::unique_ptr<RunDiagnosis> diagnosis_;  // none without [diagnose]
+  std::unique_ptr<RunDiagnosis> diagnosis_;  // on rank 0, with [diagnose]
   RunClock clock_;
   std::optional<Evaluation> evaluation_;  // the last one
   std::optional<RunPicture> picture_;     // drawn by it; kept until its line is written
 };
 
-RunLoop::RunLoop(const TrainRequest& request, RunPlan& plan, RunFolder& folder, TrainObserver& observer,
-                 std::unique_ptr<Engine> engine, Checkpoint start, std::function<void()> checkpointed)
-    : run_(std::make_unique<Run>(request, plan, folder, observer, std::move(engine), std::move(start),
+RunLoop::RunLoop(const TrainRequest& request, RunPlan& plan, const std::string& path, RunFolder* folder,
+                 TrainObserver& observer, std::unique_ptr<Engine> engine, Checkpoint start,
+                 std::function<void()> checkpointed)
+    : run_(std::make_unique<Run>(request, plan, path, folder, observer, std::move(engine), std::move(start),
                                  std::move(checkpointed))) {}
 
 RunLoop::~RunLoop() = default;

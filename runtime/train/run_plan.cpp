@@ -94,7 +94,7 @@ TrainPosition place_with(const DataIdentity& data, const std::string& name, cons
 
 StepSizes sizes_with(const DataIdentity& data, const Recipe& recipe, const TrainPosition& at,
                      const RunProgress* start) {
-  if (start == nullptr) return {recipe.train.batch, recipe.train.accumulate};
+  if (start == nullptr) return {recipe.train.shard_batch(), recipe.train.shard_batches()};
   StepSizes sizes = changed_sizes(recipe, at, start->sizes, start->epochs_done, start->data != data);
   if (!sizes.change) return sizes;
   // train.epochs may have changed too: the schedule does not go back.
@@ -107,6 +107,8 @@ StepSizes sizes_with(const DataIdentity& data, const Recipe& recipe, const Train
 
 RunPlan::RunPlan(const TrainRequest& request, const RunProgress* start, const std::string& run)
     : recipe(request.recipe),
+      rank(request.group->rank()),
+      ranks(request.group->size()),
       face(training_face(request.network, recipe.objective)),
       train_data(recipe, Split::train, face),
       test_data(recipe, Split::test, face),
@@ -116,6 +118,16 @@ RunPlan::RunPlan(const TrainRequest& request, const RunProgress* start, const st
       begins(place_with(data, train_data.source().name(), recipe, start, run)),
       sizes(sizes_with(data, recipe, begins, start)),
       course(recipe, data.count, begins, sizes) {
+  if (recipe.train.shard_count() % ranks != 0) {
+    user_error(
+        "train.shards={} cannot be shared out to {} processes: start {} or fewer, or a new run with more "
+        "shards",
+        recipe.train.shard_count(), ranks, recipe.train.shard_count());
+  }
+  if (recipe.train.shard_count() > 1 && !takes_any_batch(request.network)) {
+    user_error("train.shards={}: the network takes batches of {} alone, which cannot be divided",
+               recipe.train.shard_count(), face.batch);
+  }
   train_data.log_left_out();
   test_data.log_left_out();
   if (start != nullptr && sizes.samples() != start->sizes.samples())
@@ -132,8 +144,9 @@ RunPlan::RunPlan(const TrainRequest& request, const RunProgress* start, const st
   programs::TrainOptions options = train_options(recipe, course.timeline().steps_per_epoch);
   options.timeline = course.timeline();
   options.first_draw = sizes.first_draw;
+  options.own_shards = own_shards();
   programs = make_run_programs(request.network, options,
-                               {.batch = recipe.train.batch,
+                               {.batch = recipe.train.shard_batch(),
                                 .eval_batch = test_data.batch(),
                                 .epochs = recipe.train.epochs,
                                 .features = recipe.eval.knn > 0,
@@ -144,6 +157,11 @@ RunPlan::RunPlan(const TrainRequest& request, const RunProgress* start, const st
   best_metric =
       metric_of_best(recipe, programs,
                      bank_data ? neighbour_metric_names(*bank_data, test_data) : std::vector<std::string>{});
+}
+
+LoaderShare RunPlan::share() const {
+  const std::int64_t own = own_shards() * recipe.train.accumulate;
+  return {rank * own, own, ranks * own};
 }
 
 std::int64_t RunPlan::steps_per_checkpoint() const {

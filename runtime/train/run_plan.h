@@ -22,6 +22,10 @@ struct RunPlan {
                    const std::string& run = "");
 
   std::int64_t samples_per_step() const { return sizes.samples(); }
+  /// Returns the batches of a step that this process computes.
+  LoaderShare share() const;
+  /// Returns the shards of a step's batch that this process computes.
+  std::int64_t own_shards() const { return recipe.train.shard_count() / ranks; }
   /// Returns the steps between checkpoints, from the start of an epoch; a checkpoint at its end is separate.
   std::int64_t steps_per_checkpoint() const;
   bool saves_after(std::int64_t epoch) const;
@@ -37,6 +41,7 @@ struct RunPlan {
   bool keeps_averages() const { return recipe.train.ema != 0; }
 
   const Recipe& recipe;
+  const int rank, ranks;
   NetworkFace face;
   DataFeed train_data, test_data;
   std::unique_ptr<const DataFeed>

@@ -10,8 +10,10 @@
 
 #include "runtime/data/loader.h"
 #include "runtime/exec/engine.h"
+#include "runtime/group/group.h"
 #include "runtime/measure/metrics.h"
 #include "runtime/train/run_plan.h"
+#include "runtime/train/shard_sums.h"
 
 namespace rewire::runtime {
 
@@ -21,21 +23,23 @@ struct StepResults {
   double lr = 0, grad_norm = 0;
 };
 
-/// Thrown where the loss or a gradient of a step is not finite: the program that found it and its inputs.
+/// Thrown where the loss or a gradient of a step is not finite, on all ranks. That rank has the program that found it and
+/// its inputs.
 struct NonFiniteStep {
   std::string program;
   TensorMap inputs;
+  int rank = 0;
 };
 
 class StepPipeline {
  public:
-  /// `finished` is called for each step in order. `engine` and `plan` must outlive the pipeline.
-  StepPipeline(Engine& engine, RunPlan& plan, std::function<void(const StepResults&)> finished);
+  /// `finished` is called for each step in order. All but it must outlive the pipeline.
+  StepPipeline(Engine& engine, RunPlan& plan, Group& group, std::function<void(const StepResults&)> finished);
 
-  /// Moves on to `wanted` in the training data: batches that make up no step at the end of an epoch are passed over.
+  /// Moves on to `wanted` in the training data, the beginning of a step.
   void open(const DataPosition& wanted);
-  /// Submits the runs of step `number` of the run, counted from 1, and reads the results that are there. Throws
-  /// NonFiniteStep.
+  /// Submits the runs of step `number` of the run, counted from 1, and reads the results that are there. All ranks call
+  /// it together. Throws NonFiniteStep.
   void submit(const Phase& phase, std::int64_t number, bool begins_phase);
   /// Waits for every step under way. Throws NonFiniteStep.
   void drain() { settle(0); }
@@ -55,17 +59,23 @@ class StepPipeline {
   };
 
   void submit(const Phase& phase, const std::string& kind, TensorMap inputs, bool ends_step);
+  void submit_batches(const Phase& phase);
+  void submit_shared(const Phase& phase);
+  void gather_metrics(const programs::Metrics& metrics);
   void settle(std::size_t ahead);
   void read(Pending run);
   Batch next_batch();
 
   Engine& engine_;
   RunPlan& plan_;
+  Group& group_;
+  ShardSums sums_;
   std::function<void(const StepResults&)> finished_;
   std::unique_ptr<Loader> loader_;
   std::deque<Pending> pending_;
-  std::vector<Batch> spare_;  // memory of batches that were read
-  MetricSums step_;           // of the step whose results are being read
+  std::vector<Batch> spare_;         // memory of batches that were read
+  MetricSums step_;                  // of the step whose results are being read
+  std::vector<MetricSums> batches_;  // of each own batch of that step, where other ranks have more
   double data_wait_seconds_ = 0;
 };
 

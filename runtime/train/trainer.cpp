@@ -4,14 +4,21 @@
 #include <algorithm>
 #include <filesystem>
 #include <new>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 #include <utility>
 
+#include "codegen/files/digest.h"
 #include "ir/error.h"
+#include "programs/programs.h"
 #include "runtime/device/log.h"
 #include "runtime/exec/compile_notice.h"
 #include "runtime/io/files.h"
+#include "runtime/io/json_view.h"
 #include "runtime/network/start_weights.h"
 #include "runtime/network/weights.h"
+#include "runtime/plugin/builds.h"
 #include "runtime/plugin/kept_plugins.h"
 #include "runtime/run/run_folder.h"
 #include "runtime/train/run_log.h"
@@ -23,8 +30,14 @@ namespace {
 
 constexpr const char* kNetworkFile = "network.rir";
 
-constexpr const char* kTrainingKinds[] = {"step",          "accumulate", "apply",
-                                          "refresh_first", "refresh",    "diagnose"};
+/// Returns the kinds of programs that training may have, in the order in which they are compiled.
+std::vector<std::string> training_kinds(const RunPlan& plan) {
+  std::vector<std::string> kinds = {"step", "accumulate"};
+  for (int level = 0; plan.own_shards() >> level > 0; ++level) kinds.push_back(programs::fold_program(level));
+  kinds.insert(kinds.end(), {"apply", "refresh_first", "refresh", "diagnose"});
+  return kinds;
+}
+
 constexpr const char* kEvaluationKinds[] = {"eval",         "eval_ema", "features",
                                             "features_ema", "pictures", "sample_step"};
 
@@ -38,24 +51,53 @@ void for_evaluation(Action action) {
   }
 }
 
-bool trains(const RunPrograms& programs, const std::string& program) {
-  return std::ranges::any_of(programs.phases, [&](const Phase& phase) {
-    return std::ranges::any_of(kTrainingKinds,
-                               [&](const char* kind) { return phase.program(kind) == program; });
-  });
-}
-
-/// Makes all choices of all phases before the first step, so that a resumed run has none to make.
-ChoiceRecord choose(RunPlan& plan, const TrainRequest& request, const ChoiceOptions& options) {
+/// Makes all choices of all phases before the first step, so that a resumed run has none to make. Rank 0 times them, and
+/// the others take its answers.
+ChoiceRecord choose(RunPlan& plan, const TrainRequest& request, ChoiceOptions options) {
   ir::Module& module = plan.programs.module;
   require_precision(request.engine, module);
+  if (!request.writes()) {
+    const nlohmann::ordered_json made = nlohmann::ordered_json::parse(text_of_first(*request.group, ""));
+    options = {record_from_json(JsonView(made, "rank 0's choices")), false};
+  }
   Tuner tuner = make_tuner(request.engine, options);
   std::vector<std::string> training, evaluation;
+  const std::vector<std::string> kinds = training_kinds(plan);
+  const auto trains = [&](const std::string& program) {
+    return std::ranges::any_of(plan.programs.phases, [&](const Phase& phase) {
+      return std::ranges::any_of(kinds,
+                                 [&](const std::string& kind) { return phase.program(kind) == program; });
+    });
+  };
   for (const std::string& program : plan.programs.names())
-    (trains(plan.programs, program) ? training : evaluation).push_back(program);
+    (trains(program) ? training : evaluation).push_back(program);
   make_choices(module, training, tuner);
   for_evaluation([&] { make_choices(module, evaluation, tuner); });
+  if (request.writes()) text_of_first(*request.group, to_json(tuner.record()).dump());
   return tuner.record();
+}
+
+/// Throws UserError if the ranks do not train the same network on the same data by the same code.
+void require_one_run(const TrainRequest& request, const RunPlan& plan, const TensorMap& start) {
+  if (request.group->size() == 1) return;
+  const EngineFacts facts = engine_facts(request.engine);
+  std::string libraries = facts.target, plugins;
+  for (const LibraryVersion& library : facts.libraries) libraries += library.name + library.version + ";";
+  for (const PluginBuild& build : builds_of(request.network.plugins))
+    plugins += build.name + build.version + build.sha256 + ";";
+  codegen::Digest state;
+  for (const auto& [name, tensor] : start) {
+    state.update(std::as_bytes(std::span(name)));
+    state.update(tensor.bytes());
+  }
+  require_same(*request.group, {{"version of Rewire", REWIRE_VERSION},
+                                {"recipe", to_toml(request.recipe)},
+                                {"network", request.module_text},
+                                {"build of a plugin", plugins},
+                                {"engine, processor or library", request.engine + libraries},
+                                {"set of training data", plan.data.digest},
+                                {"set of test data", plan.evaluated.digest},
+                                {"state to start from", state.hex()}});
 }
 
 std::unique_ptr<Engine> engine_for(const TrainRequest& request, const RunPlan& plan,
@@ -66,7 +108,10 @@ std::unique_ptr<Engine> engine_for(const TrainRequest& request, const RunPlan& p
 
 /// Compiles what the epochs from `first` on run, all of it before the first step. So a signal never finds a
 /// run compiling that has something to save.
-void compile(const RunPlan& plan, std::int64_t first, Engine& engine, TrainObserver& observer) {
+void compile(const RunPlan& plan, std::int64_t first, Engine& engine, TrainObserver& observer, Group& group) {
+  // Rank 0's kernels are in the cache when the others need them.
+  if (group.rank() != 0) group.barrier();
+  const std::vector<std::string> kinds = training_kinds(plan);
   const std::int64_t epochs = plan.course.epochs_begun();
   const std::vector<Phase>& phases = plan.programs.phases;
   const auto prepare = [&](const std::string& program) {
@@ -79,13 +124,14 @@ void compile(const RunPlan& plan, std::int64_t first, Engine& engine, TrainObser
     const bool is_last = i + 1 == phases.size() || phases[i + 1].first_epoch >= epochs;
     const std::int64_t begin = std::max(first, phases[i].first_epoch);
     const std::int64_t end = is_last ? epochs : phases[i + 1].first_epoch;
-    for (const char* kind : kTrainingKinds) {
+    for (const std::string& kind : kinds) {
       if (begin < end) prepare(phases[i].program(kind));
     }
     if (!is_last && (begin >= end || !plan.evaluates_within(begin, end))) continue;
     for (const char* kind : kEvaluationKinds) for_evaluation([&] { prepare(phases[i].program(kind)); });
   }
   log_compiled(engine);
+  if (group.rank() == 0) group.barrier();
 }
 
 /// Returns every parameter as a new run has it.
@@ -164,15 +210,26 @@ TrainResult stopped_before(int signal) {
 
 }  // namespace
 
+void settle_shards(Recipe& recipe, const Group& group, bool resumes) {
+  if (recipe.train.shards == 0) recipe.train.shards = resumes ? 1 : group.size();
+}
+
 TrainResult train(const TrainRequest& request, const std::string& out, OutFolder kind, TrainObserver& told) {
-  RunLog observer(told);
+  std::optional<RunLog> log;
+  if (request.writes()) log.emplace(told);
+  TrainObserver& observer = log ? *log : told;
   RunPlan plan(request);
   Checkpoint start;
   start.state = first_state(request, plan.programs);  // before anything is timed: a file may be refused
+  require_one_run(request, plan, start.state);
   start.progress.choices = choose(plan, request, request.choices);
   std::unique_ptr<Engine> engine = engine_for(request, plan, start.progress.choices, request.kernels);
-  compile(plan, 0, *engine, observer);
-  if (const int signal = request.stop_signal()) return stopped_before(signal);
+  compile(plan, 0, *engine, observer, *request.group);
+  if (const int signal = request.agreed_stop()) return stopped_before(signal);
+  if (!request.writes()) {
+    const std::string path = text_of_first(*request.group, "");
+    return RunLoop(request, plan, path, nullptr, observer, std::move(engine), std::move(start)).finish();
+  }
   RunFolder folder = kind == OutFolder::numbered ? RunFolder::create_numbered(out) : RunFolder::create(out);
   try {
     if (!request.module_text.empty()) write_file_atomically(folder.place(kNetworkFile), request.module_text);
@@ -180,10 +237,11 @@ TrainResult train(const TrainRequest& request, const std::string& out, OutFolder
     keep_plugins(folder.path(), request.network.plugins);
     keep_kernels(folder, request.kernels);
     record_choices(folder, request.engine, start.progress.choices, request.kernels, 0);
-    observer.stands_in(folder);
-    observer.open();
-    RunLoop run(request, plan, folder, observer, std::move(engine), std::move(start));
-    TrainResult result = finish(run, observer);
+    log->stands_in(folder);
+    log->open();
+    text_of_first(*request.group, folder.path());
+    RunLoop run(request, plan, folder.path(), &folder, observer, std::move(engine), std::move(start));
+    TrainResult result = finish(run, *log);
     if (result.stopped_by == 0 || result.position.step > 0) return result;
     folder.discard_unused();
     return stopped_before(result.stopped_by);
@@ -194,9 +252,15 @@ TrainResult train(const TrainRequest& request, const std::string& out, OutFolder
 }
 
 TrainResult resume_training(const TrainRequest& request, const std::string& path, TrainObserver& told) {
-  RunLog observer(told);
+  std::optional<RunLog> log;
+  if (request.writes()) log.emplace(told);
+  TrainObserver& observer = log ? *log : told;
+  if (!request.writes()) request.group->barrier();  // rank 0 removes what a killed process left
   RunFolder folder = RunFolder::open(path);
-  folder.claim();
+  if (request.writes()) {
+    folder.claim();
+    request.group->barrier();
+  }
   const std::vector<std::string> checkpoints = folder.checkpoints();
   std::optional<RunProgress> progress;  // none: killed before the first checkpoint
   if (!checkpoints.empty())
@@ -211,6 +275,7 @@ TrainResult resume_training(const TrainRequest& request, const std::string& path
     });
     check_resumed(plan, start, checkpoints.back());
   }
+  require_one_run(request, plan, start.state);
   const TrainPosition at = plan.begins;
   const std::int64_t most = request.recipe.train.max_steps;
   if (at.epoch >= request.recipe.train.epochs || (most > 0 && at.step >= most))
@@ -225,11 +290,13 @@ TrainResult resume_training(const TrainRequest& request, const std::string& path
   if (request.engine == kCudaEngine) kernels = recorded_kernels(folder);
   require_agreed(folder, kernels, request.trust);
   std::unique_ptr<Engine> engine = engine_for(request, plan, choices, kernels);
-  compile(plan, at.epoch, *engine, observer);
+  compile(plan, at.epoch, *engine, observer, *request.group);
   request.stop_signal();  // from here on, a signal is noted
+  if (!request.writes())
+    return RunLoop(request, plan, path, nullptr, observer, std::move(engine), std::move(start)).finish();
   const std::int64_t total_steps = plan.course.total_steps();
   const bool accepts = progress && progress->data != plan.data;
-  RunLoop run(request, plan, folder, observer, std::move(engine), std::move(start),
+  RunLoop run(request, plan, folder.path(), &folder, observer, std::move(engine), std::move(start),
               [&] { write_recipe(request, folder); });
   keep_plugins(folder.path(),
                request.network.plugins);  // first: the recipe then names only plugins with a copy
@@ -240,8 +307,8 @@ TrainResult resume_training(const TrainRequest& request, const std::string& path
     for (const char* file : {kFinalWeights, kFinalAverages})
       std::filesystem::remove(folder.file(file), ignored);
   }
-  observer.stands_in(folder);
-  return finish(run, observer);
+  log->stands_in(folder);
+  return finish(run, *log);
 }
 
 }  // namespace rewire::runtime

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/exec/make_engine.h"
+#include "runtime/group/agreement.h"
 #include "runtime/network/run_programs.h"
 #include "runtime/recipe/recipe.h"
 #include "runtime/run/checkpoint.h"
@@ -27,7 +28,17 @@ struct TrainRequest {
   /// batch of an evaluation. Returns the number of a signal that asks the run to save and stop, or 0 to
   /// continue.
   std::function<int()> stop_signal = [] { return 0; };
+  /// The processes that train together. All make the same request; rank 0 alone has the folder and writes.
+  Group* group = &alone();
+
+  bool writes() const { return group->rank() == 0; }
+  /// Returns the stop_signal() of the first rank that has one, on all ranks, which call it together.
+  int agreed_stop() const { return agreed_signal(*group, stop_signal()); }
 };
+
+/// Sets train.shards, if the recipe leaves it open: one for each process of a new run, and one alone of a resumed run, which
+/// was begun before there were shards.
+void settle_shards(Recipe& recipe, const Group& group, bool resumes);
 
 /// The content of a progress line, after a step or after a line of metrics.
 struct TrainView {

@@ -1,49 +1,20 @@
 // Groups of 1, 2, 4 and 8 ranks on this machine: the same bits for any number, and one end for all.
 #include <fmt/format.h>
-#include <stdio.h>
 
-#include <array>
-#include <chrono>
 #include <cstdlib>
+#include <memory>
 #include <string>
 
 #include "runtime/group/group.h"
+#include "tests/runtime_group/launcher.h"
 #include "tests/support/catch.h"
 
 namespace rewire::test {
 namespace {
 
-struct Ended {
-  int code = 0;
-  std::string text;  // its stdout; of a failing run with stderr
-  double seconds = 0;
-};
-
-// Ranks share cores here. A container may forbid that one process reads another's memory, which MPI then says.
-constexpr const char* kLauncher =
-    "OMPI_MCA_btl_vader_single_copy_mechanism=none timeout 60 mpirun --allow-run-as-root --oversubscribe "
-    "--bind-to none";
-
-/// Whether Open MPI's launcher is here and works.
-bool has_mpirun() {
-  static const bool has = std::system("mpirun --version 2>/dev/null | grep -q 'Open MPI'") == 0 &&
-                          std::system(fmt::format("{} -n 2 true >/dev/null 2>&1", kLauncher).c_str()) == 0;
-  if (!has) WARN("not run: no mpirun of Open MPI that works here; install openmpi-bin");
-  return has;
-}
-
 Ended ranks(int count, const std::string& arguments, bool fails = false) {
-  const auto begin = std::chrono::steady_clock::now();
-  const std::string line = fmt::format("{} -n {} {} {} {}", kLauncher, count, REWIRE_GROUP_RANKS, arguments,
-                                       fails ? "2>&1" : "2>/dev/null");
-  FILE* pipe = ::popen(line.c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  Ended ended;
-  std::array<char, 4096> buffer;
-  while (::fgets(buffer.data(), buffer.size(), pipe) != nullptr) ended.text += buffer.data();
-  ended.code = ::pclose(pipe);
-  ended.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return ended;
+  return run_line(fmt::format("{} -n {} {} {} {}", kLauncher, count, REWIRE_GROUP_RANKS, arguments,
+                              fails ? "2>&1" : "2>/dev/null"));
 }
 
 TEST_CASE("A sum of eight shards has the same bits on 1, 2, 4 and 8 ranks") {

@@ -366,7 +366,7 @@ TEST_CASE("Tokens that are given as a file are checked as images are, and step")
   for (std::size_t i = 0; i < 96; ++i) tokens.as<std::int64_t>()[i] = static_cast<std::int64_t>(i % 128);
   GivenInputs inputs;
   inputs["tokens"] = {tokens.clone(), "tokens.npy"};
-  CHECK(run_given_steps(*engine, module, inputs, 3, 1).size() == 3);
+  CHECK(run_given_steps(*engine, module, inputs, 3, options).size() == 3);
   HostTensor beyond({ir::DType::i64, {2, 16}});
   beyond.as<std::int64_t>()[7] = 128;
   CHECK_THAT(message_of<UserError>([&] {

@@ -180,7 +180,9 @@ std::vector<double> run_steps(const Session& session, const GivenTensor& x, cons
   GivenInputs inputs;
   inputs.emplace("image", copy_of(x));
   inputs.emplace("label", copy_of(y));
-  return run_given_steps(*session.engine, session.module, inputs, steps, accumulate);
+  programs::TrainOptions options;
+  options.accumulate = accumulate;
+  return run_given_steps(*session.engine, session.module, inputs, steps, options);
 }
 
 TEST_CASE("A session starts from the weights, the seed, and every other state as its Init says") {

@@ -1,0 +1,48 @@
+// Open MPI's launcher, for tests that start ranks.
+#pragma once
+
+#include <fmt/format.h>
+#include <stdio.h>
+
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <string>
+
+#include "tests/support/catch.h"
+
+namespace rewire::test {
+
+struct Ended {
+  int code = 0;  // as wait() gives it
+  std::string text;
+  double seconds = 0;
+};
+
+// Ranks share cores here. A container may forbid that one process reads another's memory, which MPI then says.
+inline constexpr const char* kLauncher =
+    "OMPI_MCA_btl_vader_single_copy_mechanism=none timeout 120 mpirun --allow-run-as-root --oversubscribe "
+    "--bind-to none";
+
+/// Whether Open MPI's launcher is here and works.
+inline bool has_mpirun() {
+  static const bool has = std::system("mpirun --version 2>/dev/null | grep -q 'Open MPI'") == 0 &&
+                          std::system(fmt::format("{} -n 2 true >/dev/null 2>&1", kLauncher).c_str()) == 0;
+  if (!has) WARN("not run: no mpirun of Open MPI that works here; install openmpi-bin");
+  return has;
+}
+
+/// Runs a line of the shell, and returns what it writes to stdout.
+inline Ended run_line(const std::string& line) {
+  const auto begin = std::chrono::steady_clock::now();
+  FILE* pipe = ::popen(line.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  Ended ended;
+  std::array<char, 4096> buffer;
+  while (::fgets(buffer.data(), buffer.size(), pipe) != nullptr) ended.text += buffer.data();
+  ended.code = ::pclose(pipe);
+  ended.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return ended;
+}
+
+}  // namespace rewire::test

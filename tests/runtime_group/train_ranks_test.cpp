@@ -1,0 +1,126 @@
+// `mpirun -n N rewire train`: the same files for any N, ranks that are killed, stopped or told to end at random moments,
+// and bad requests. FAULT_SEED in the environment repeats a run; HOSTILE_ALL=1 takes 40 moments, otherwise 3.
+#include <algorithm>
+#include <filesystem>
+#include <random>
+#include <sstream>
+#include <vector>
+
+#include "codegen/files/digest.h"
+#include "runtime/io/files.h"
+#include "tests/runtime_group/launcher.h"
+#include "tests/support/temporary_folder.h"
+
+namespace rewire::test {
+namespace {
+
+const std::string kSettings =
+    " --no-autotune --plain --set model.dim=12 --set model.depth=2 --set model.heads=2 --set model.patch=7 "
+    "--set "
+    "model.dropout=0.1 --set data.format=synthetic --set data.count=1000 --set data.threads=1 --set "
+    "train.threads=1 "
+    "--set train.batch=16 --set train.shards=4 --set train.epochs=3 --set train.checkpoint_every=0.2 --set "
+    "train.log_every=10 --set transforms.crop_padding=2";
+
+std::string launch(int ranks) {
+  return ranks == 1 ? "timeout 120" : fmt::format("{} -n {}", kLauncher, ranks);
+}
+
+std::string begin(const std::string& run, const std::string& settings = kSettings) {
+  return fmt::format(" {} train vit_tiny_28{} --out {}", REWIRE_BINARY, settings, run);
+}
+
+std::string resume(const std::string& run) {
+  return fmt::format(" {} train --no-autotune --plain --resume {}", REWIRE_BINARY, run);
+}
+
+std::string weights(const std::string& run) {
+  return codegen::digest_hex(runtime::read_file(run + "/weights.safetensors"));
+}
+
+/// The lines that rewire itself wrote.
+std::string lines_of_rewire(const std::string& text) {
+  std::istringstream lines(text);
+  std::string all;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("rewire: ")) all += line + "\n";
+  }
+  return all;
+}
+
+TEST_CASE("Processes train to the bits of one, and rank 0 alone speaks") {
+  if (!has_mpirun()) return;
+  const TemporaryFolder folder;
+  const Ended one = run_line(launch(1) + begin(folder.file("1")) + " 2>&1");
+  CAPTURE(one.text);
+  REQUIRE(one.code == 0);
+  for (const int ranks : {2, 4}) {
+    CAPTURE(ranks);
+    const Ended several = run_line(launch(ranks) + begin(folder.file(std::to_string(ranks))) + " 2>&1");
+    CHECK(several.code == 0);
+    CHECK(std::ranges::count(several.text, '\n') == std::ranges::count(one.text, '\n'));
+    CHECK(weights(folder.file(std::to_string(ranks))) == weights(folder.file("1")));
+  }
+}
+
+TEST_CASE("A rank that is killed, stopped or told to end at a random moment ends all, and the run goes on") {
+  if (!has_mpirun()) return;
+  const char* given = std::getenv("FAULT_SEED");
+  const char* all = std::getenv("HOSTILE_ALL");
+  const unsigned seed = given == nullptr ? std::random_device{}() : static_cast<unsigned>(std::stoul(given));
+  std::mt19937 random(seed);
+  CAPTURE(seed);
+  const TemporaryFolder folder;
+  const std::string whole = folder.file("whole");
+  const double seconds = run_line(launch(4) + begin(whole) + " 2>&1").seconds;
+  const std::vector<std::string> signals = {"KILL", "STOP", "USR1"};
+  for (std::size_t moment = 0; moment < (all == nullptr ? 3 : 40); ++moment) {
+    const std::string& signal = signals[moment % signals.size()];
+    const int ranks = random() % 2 == 0 ? 2 : 4, then = 1 << random() % 3,
+              hit = 1 + static_cast<int>(random() % 2) * (ranks - 1);
+    const double after = std::uniform_real_distribution<>(0.5, seconds)(random);
+    const std::string run = folder.file("run");
+    CAPTURE(moment, signal, ranks, then, hit, after);
+    // exec: the process that is waited for is the launcher, and the ranks are its children.
+    const Ended ended = run_line(
+        fmt::format("( export {}; exec mpirun --allow-run-as-root --oversubscribe "
+                    "--bind-to none -n {} {} 2>&1 ) & p=$!; sleep {:.3f}; r=$(cut -d ' ' -f {} "
+                    "/proc/$p/task/$p/children 2>/dev/null); "
+                    "kill -{} $r 2>/dev/null; wait $p; kill -KILL $r 2>/dev/null",
+                    "OMPI_MCA_btl_vader_single_copy_mechanism=none", ranks, begin(run), after, hit, signal));
+    CAPTURE(ended.text);
+    CHECK(ended.seconds < after + 30);
+    const bool has_begun = std::filesystem::exists(run + "/recipe.toml");
+    const Ended again = run_line(launch(then) + (has_begun ? resume(run) : begin(run)) + " 2>&1");
+    CAPTURE(again.text);
+    CHECK(again.code == 0);
+    CHECK(weights(run) == weights(whole));
+    std::filesystem::remove_all(run);
+  }
+}
+
+TEST_CASE("A bad request of several ranks is one line and exit code 2") {
+  if (!has_mpirun()) return;
+  const TemporaryFolder folder;
+  const std::string run = folder.file("run");
+  const auto refused = [&](const std::string& line) {
+    const Ended ended = run_line(line + " 2>&1");
+    CHECK(ended.code == 2 << 8);
+    CHECK_FALSE(std::filesystem::exists(run));
+    const std::string own = lines_of_rewire(ended.text);
+    return own.substr(own.find(": ", own.find(" on ")) + 2);  // without the rank and the host
+  };
+  CHECK(refused(launch(4) + begin(run, " --set train.shards=2")) ==
+        "train.shards=2 cannot be shared out to 4 processes: start 2 or fewer, or a new run with more "
+        "shards\n");
+  CHECK(refused(launch(3) + begin(run)) == "3 processes: their number must be a power of two\n");
+  CHECK(refused(launch(2) + begin(run, " --set train.bach=2")) ==
+        "--set train.bach=2: unknown key train.bach (did you mean 'batch'?)\n");
+  CHECK(refused(launch(1) + " mpirun --allow-run-as-root --oversubscribe -n 1" +
+                begin(run, kSettings + " --set seed=1") + " : -n 1" +
+                begin(run, kSettings + " --set seed=2")) ==
+        "rank 1 has another recipe than rank 0: start all ranks by the same command, from the same files\n");
+}
+
+}  // namespace
+}  // namespace rewire::test
