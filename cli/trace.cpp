@@ -95,6 +95,7 @@ void check(const TraceRequest& request) {
 /// Returns the first training batch, with `batch` images.
 runtime::TensorMap first_batch(const runtime::NetworkSource& source, runtime::Recipe recipe,
                                std::int64_t batch, const ir::Function& program) {
+  recipe.train.shards = 1;
   if (runtime::takes_any_batch(source)) recipe.train.batch = batch;
   const runtime::DataFeed data(recipe, runtime::Split::train,
                                runtime::with_views(runtime::training_face(source, recipe.objective), recipe));

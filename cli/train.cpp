@@ -147,7 +147,9 @@ runtime::TrainResult train(const TrainCommandRequest& request, runtime::Group& g
                                   request.network.trust,
                                   stop_signal,
                                   &group};
-  listen_for_stop(logs_info() ? kStopping : nullptr, group.rank() == 0);
+  // A rank cannot say that it saves: the launcher sends signals to end ranks, too.
+  const bool is_alone = group.size() == 1;
+  listen_for_stop(is_alone && logs_info() ? kStopping : nullptr, is_alone);
   if (!request.resume.empty()) return runtime::resume_training(job, request.resume, progress);
   if (!request.out.empty()) return runtime::train(job, request.out, runtime::OutFolder::exact, progress);
   return runtime::train(job, default_folder(asked.model, network.recipe), runtime::OutFolder::numbered,
@@ -156,8 +158,8 @@ runtime::TrainResult train(const TrainCommandRequest& request, runtime::Group& g
 
 /// Ends all ranks. What one finds wrong, most often all do: rank 0 then says it for all.
 [[noreturn]] void end_ranks(runtime::Group& group, const std::string& reason, int status) {
-  constexpr std::chrono::seconds kTimeOfFirst{2};
-  if (group.rank() != 0) std::this_thread::sleep_for(kTimeOfFirst);
+  using namespace std::chrono_literals;
+  if (group.rank() != 0) std::this_thread::sleep_for(2s + group.rank() * 300ms);
   while (true) group.abort(reason, status);  // g++ takes a virtual function for one that returns
 }
 

@@ -128,9 +128,9 @@ std::int64_t categories(const ir::Module& module, std::string_view input);
 
 /// The state i64[] with the number of the shard that `accumulate` computes next. A process sets it once to its first.
 inline constexpr const char* kShard = "train.shard";
-/// Returns the states f32 whose sums over all processes `apply` expects: "accumulate.<weight>", and the new values of
-/// what forward updates, of which it takes the mean over the shards.
-std::vector<std::string> shard_sums(const ir::Module& module);
+/// Returns the states f32 that this program `accumulate` writes and whose sums over all processes `apply` expects:
+/// "accumulate.<weight>", and the new values of what forward updates, of which it takes the mean over the shards.
+std::vector<std::string> shard_sums(const ir::Function& accumulate);
 /// Returns the program that runs after the process's shard of this number, counted from 0, if it has several.
 std::string fold_behind(std::int64_t shard);
 std::string fold_program(int level);

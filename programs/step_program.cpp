@@ -31,19 +31,19 @@ std::vector<std::string> updated_states(const ir::Module& module, const Objectiv
 }
 
 /// The variance over one value is 0, whatever the value is.
-void check_batch_norms(const ir::Function& forward) {
+void check_batch_norms(const ir::Function& forward, std::int64_t shards) {
   for (const ir::Op& op : forward.body) {
     if (op.code != Opcode::batch_norm) continue;
     if (forward.type(op.operands[0]).elements() > forward.type(op.operands[1]).elements()) continue;
     user_error(
-        "{}: a batch norm in training would see one value per channel: raise train.batch above 1, or "
+        "{}: a batch norm in training would see one value per channel: raise train.batch above {}, or "
         "model.image",
-        op.location);
+        op.location, shards);
   }
 }
 
 void check_training(const ir::Module& module, const TrainOptions& options) {
-  check_batch_norms(module.function("forward"));
+  check_batch_norms(module.function("forward"), options.shards);
   if (!(options.ema >= 0 && options.ema < 1))
     user_error("train.ema is {}; it must be at least 0 and below 1", options.ema);
   if (options.ema_warmup && options.ema == 0)
@@ -349,6 +349,11 @@ Metrics add_plain_step(ir::Module& module, const TrainOptions& options, const Up
   return out.metrics;
 }
 
+/// Returns whether the sums of a shard are those of one batch: `accumulate` then writes them and reads none.
+bool has_one_batch(const TrainOptions& options) {
+  return options.shards > 1 && options.accumulate == 1;
+}
+
 /// The state with what the batches of a step so far made of a weight that `forward` updates. It is separate
 /// from the weight until the step is done, so that a step that is not finite leaves the weight unchanged.
 std::string pending_update(std::string_view weight) {
@@ -357,7 +362,7 @@ std::string pending_update(std::string_view weight) {
 
 /// Every batch of a step, or of a shard of it, but the first reads the pending value, which the batch before wrote.
 void bind_pending_updates(ProgramBuilder& program, const Objective& objective, Value micro,
-                          std::int64_t shards) {
+                          const TrainOptions& options) {
   Builder& b = program.b;
   add_states(program.module, objective);
   for (const std::string& name : updated_states(program.module, objective)) {
@@ -365,24 +370,26 @@ void bind_pending_updates(ProgramBuilder& program, const Objective& objective, V
     if (weight == nullptr) user_error("the model updates a weight '{}' that it does not have", name);
     const std::string pending = pending_update(name);
     const ir::TensorType type = weight->type;
-    if (shards > 1 && type.dtype != DType::f32) {
+    if (options.shards > 1 && type.dtype != DType::f32) {
       user_error("train.shards={}: the network updates '{}' {}, and shards have a mean only in f32: set 1",
-                 shards, name, to_string(type));
+                 options.shards, name, to_string(type));
     }
     program.module.add_state(pending, type, ir::StateKind::partial);
+    if (has_one_batch(options)) continue;
     const Value is_first = b.compare("eq", micro, b.constant_like(micro, 0));
     program.read.emplace(name, b.select(is_first, b.param(name), b.param(pending)));
   }
 }
 
-/// Returns the sum of a weight's gradients since the step began: the state "accumulate.<weight>".
-Value accumulated(Builder& b, const Trainable& weight) {
-  const std::string name = "accumulate." + weight.name;
+/// Adds the state "accumulate.<weight>": the sum of a weight's gradients since the step, or the shard, began. Returns its name.
+std::string add_sum(Builder& b, const Trainable& weight) {
+  std::string name = "accumulate." + weight.name;
   b.module().add_state(name, b.type(weight.value), ir::StateKind::partial);
-  return b.param(name);
+  return name;
 }
 
-/// Adds the program with accumulate.w += g / (V k), for V shards of k micro-batches. Each micro-batch draws its own
+/// Adds the program with accumulate.w += g / (V k), for V shards of k micro-batches. With has_one_batch() it is
+/// accumulate.w = g / V, finite or not: the step ends anyway if it is not. Each micro-batch draws its own
 /// random numbers: the step that forward sees is (train.step * V + train.shard) * k + train.micro_step + first_draw.
 Metrics add_accumulate(ir::Module& module, const TrainOptions& options, const UpdateCounters& counters) {
   module.add_state("train.micro_step", {DType::i64, {}}, ir::StateKind::partial);
@@ -399,7 +406,7 @@ Metrics add_accumulate(ir::Module& module, const TrainOptions& options, const Up
   program.read.emplace("train.step", draw);
   bind_progress(program, options);
   b.set_location("accumulate");
-  bind_pending_updates(program, *make_objective(options.objective), micro, options.shards);
+  bind_pending_updates(program, *make_objective(options.objective), micro, options);
 
   Gradients out = differentiate_loss(program, options, true);
   b.set_location("accumulate");
@@ -408,15 +415,17 @@ Metrics add_accumulate(ir::Module& module, const TrainOptions& options, const Up
                             b.unary(Opcode::isfinite, out.loss)});
   if (const Value size = magnitude_of_updates(program))
     finite = all_of(b, {finite, b.unary(Opcode::isfinite, size)});
+  const bool is_one = has_one_batch(options);
   for (const Trainable& w : out.trainables) {
     b.set_location("accumulate." + w.name);
-    Value sum = accumulated(b, w);
-    Value share = b.div(w.gradient, static_cast<double>(options.shards * options.accumulate));
-    program.update("accumulate." + w.name, b.add(sum, share), finite);
+    const std::string sum = add_sum(b, w);
+    const Value share = b.div(w.gradient, static_cast<double>(options.shards * options.accumulate));
+    is_one ? program.update(sum, share) : program.update(sum, b.add(b.param(sum), share), finite);
   }
   b.set_location("accumulate");
-  for (const auto& [name, value] : program.next) program.update(pending_update(name), value, finite);
-  program.update("train.micro_step", b.add(micro, 1), finite);
+  for (const auto& [name, value] : program.next)
+    program.update(pending_update(name), value, is_one ? Value{} : finite);
+  if (!is_one) program.update("train.micro_step", b.add(micro, 1), finite);
   program.update("train.finite", finite);
   b.result("finite", finite);
   program.finish(true);
@@ -431,7 +440,7 @@ void add_apply(ir::Module& module, const TrainOptions& options, const UpdateCoun
   std::vector<Trainable> trainables;
   for (const std::string& name : trained_parameters(module)) {
     Trainable w{name, program.param(name), {}};
-    w.gradient = accumulated(b, w);
+    w.gradient = b.param(add_sum(b, w));
     trainables.push_back(std::move(w));
   }
   optimize(program, trainables, {}, options, counters);
@@ -447,11 +456,13 @@ void add_apply(ir::Module& module, const TrainOptions& options, const UpdateCoun
   }
   update_averages(program, averaged, finite, options);
   b.set_location("accumulate");
-  for (const Trainable& w : trainables) {
-    const ir::TensorType& type = b.type(w.value);
-    program.update("accumulate." + w.name, b.constant(0, type.dtype, type.shape), finite);
+  if (!has_one_batch(options)) {
+    for (const Trainable& w : trainables) {
+      const ir::TensorType& type = b.type(w.value);
+      program.update("accumulate." + w.name, b.constant(0, type.dtype, type.shape), finite);
+    }
+    program.update("train.micro_step", b.constant(0, DType::i64), finite);
   }
-  program.update("train.micro_step", b.constant(0, DType::i64), finite);
   program.finish(true);
 }
 
@@ -464,23 +475,25 @@ std::string waiting_sum(int level, std::string_view name) {
 void add_fold(ir::Module& module, const TrainOptions& options, int level) {
   ProgramBuilder program(module, fold_program(level));
   Builder& b = program.b;
+  const Value finite = program.param("train.finite");  // else the failed step could not be replayed
   const bool is_last = (std::int64_t{1} << level) == options.own_shards;
-  for (const std::string& name : shard_sums(module)) {
+  for (const std::string& name : shard_sums(module.function("accumulate"))) {
     b.set_location(name);
     const ir::TensorType type = module.find_parameter(name)->type;
     Value sum = b.param(name);
     for (int below = 0; below < level; ++below) sum = b.add(b.param(waiting_sum(below, name)), sum);
-    if (!is_last) {
-      module.add_state(waiting_sum(level, name), type, ir::StateKind::partial);
-      program.update(waiting_sum(level, name), sum);
-      sum = b.constant(0, type.dtype, type.shape);
+    if (is_last) {
+      program.update(name, sum, finite);
+      continue;
     }
-    program.update(name, sum);
+    module.add_state(waiting_sum(level, name), type, ir::StateKind::partial);
+    program.update(waiting_sum(level, name), sum, finite);
+    if (!has_one_batch(options)) program.update(name, b.constant(0, type.dtype, type.shape), finite);
   }
   b.set_location("shards");
   const Value next = b.param(kShard);
-  program.update(kShard, b.add(next, is_last ? 1 - static_cast<double>(options.own_shards) : 1));
-  program.update("train.micro_step", b.constant(0, DType::i64));
+  program.update(kShard, b.add(next, is_last ? 1 - static_cast<double>(options.own_shards) : 1), finite);
+  if (!has_one_batch(options)) program.update("train.micro_step", b.constant(0, DType::i64), finite);
   program.finish(false);
 }
 
@@ -533,11 +546,12 @@ Metrics add_step_program(ir::Module& module, const TrainOptions& options, const 
   return metrics;
 }
 
-std::vector<std::string> shard_sums(const ir::Module& module) {
+std::vector<std::string> shard_sums(const ir::Function& accumulate) {
   std::vector<std::string> names;
-  for (const ir::Parameter& state : module.parameters) {
-    if (state.kind == ir::StateKind::partial && state.name.starts_with("accumulate."))
-      names.push_back(state.name);
+  for (const ir::Op& op : accumulate.body) {
+    if (op.code != Opcode::update) continue;
+    const std::string& name = op.attributes.get_string("name");
+    if (name.starts_with("accumulate.")) names.push_back(name);
   }
   return names;
 }

@@ -112,6 +112,7 @@ DataFeed Backbone::feed(Split split, bool trains) const {
   ir::TensorType image{ir::DType::f32, {1}};
   image.shape.insert(image.shape.end(), image_.begin(), image_.end());
   Recipe recipe = network_.recipe;
+  recipe.train.shards = 1;
   if (trains) recipe.train.batch = std::min(recipe.eval.batch, feed(split, false).count());
   face.batch = fixed_batch_;
   face.inputs = {{"image", image}, {"label", {ir::DType::i64, {1}}}};

@@ -24,6 +24,11 @@ std::int64_t UnreadableSamples::count() const {
   return std::ssize(samples_);
 }
 
+std::vector<std::int64_t> UnreadableSamples::samples() const {
+  const std::lock_guard lock(mutex_);
+  return {samples_.begin(), samples_.end()};
+}
+
 SampleFunction sample_function(const Source& source, ReadFunction read, const SampleOptions& options) {
   return [&source, read = std::move(read), options](const Visit& visit, SampleRow row) {
     if (options.unreadable == nullptr) {

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <set>
 #include <string_view>
+#include <vector>
 
 #include "runtime/data/pipeline.h"
 #include "runtime/data/source.h"
@@ -22,6 +23,7 @@ class UnreadableSamples {
   /// Adds a sample. One that is known already is not logged again.
   void add(std::int64_t sample, std::string_view why);
   std::int64_t count() const;
+  std::vector<std::int64_t> samples() const;
 
  private:
   mutable std::mutex mutex_;

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,9 @@ class Engine {
   /// message names the tensor and both types).
   virtual void write_state(std::string_view name, const HostTensor& value) = 0;
   virtual HostTensor read_state(std::string_view name) const = 0;
+  /// Returns the memory of a state, which the caller may read and change between runs. Empty if the engine has it elsewhere,
+  /// or as other numbers.
+  virtual std::span<std::byte> state_memory(std::string_view /*name*/) { return {}; }
 
   /// Runs a function of the module. `inputs` are by argument name, results by result name. Throws UserError
   /// if the type of an input is wrong; the message names both types.

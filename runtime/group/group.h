@@ -28,7 +28,7 @@ class Group {
   /// Begins to replace the numbers by their sums over all ranks, and returns at once. Ranks are added as the leaves of a
   /// binary tree, neighbours first. All ranks pass as many numbers. They may be neither read nor written before wait().
   virtual Ticket start_sum(std::span<float> numbers) = 0;
-  /// Returns when the sum is done. Throws RuntimeFailure if it cannot be.
+  /// Returns when the sum is done. If it cannot be, all processes end.
   virtual void wait(Ticket ticket) = 0;
 
   /// Replaces the bytes of every rank by those of rank 0. All ranks pass as many.

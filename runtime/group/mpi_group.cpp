@@ -230,8 +230,7 @@ class MpiGroup : public Group {
   }
   void wait(Ticket ticket) override {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return done_ >= ticket || failure_; });
-    if (done_ < ticket) std::rethrow_exception(failure_);
+    changed_.wait(lock, [&] { return done_ >= ticket; });
   }
   void broadcast(std::span<std::byte> bytes) override {
     wait(submit([bytes](Transport& transport) { transport.broadcast(bytes); }));
@@ -299,11 +298,8 @@ class MpiGroup : public Group {
           continue;
         }
         job(*transport);
-      } catch (...) {
-        const std::scoped_lock lock(mutex_);
-        failure_ = std::current_exception();
-        changed_.notify_all();
-        return;
+      } catch (const std::exception& error) {
+        transport->abort(error.what());  // MPI can no more be used
       }
       const std::scoped_lock lock(mutex_);
       ++done_;
@@ -320,7 +316,6 @@ class MpiGroup : public Group {
   std::deque<Job> jobs_;
   Ticket submitted_ = 0, done_ = 0;
   bool last_ = false, finished_ = false;
-  std::exception_ptr failure_;
 };
 
 }  // namespace

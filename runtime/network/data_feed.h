@@ -62,6 +62,7 @@ class DataFeed {
   std::int64_t competing() const;
   /// The number of samples left out so far because they cannot be read (data.unreadable=skip).
   std::int64_t unreadable() const { return unreadable_.count(); }
+  std::vector<std::int64_t> unreadable_samples() const { return unreadable_.samples(); }
   /// The samples of a batch: of a shard of train.batch, or eval.batch; all test samples if they are fewer and the network
   /// takes any number.
   std::int64_t batch() const { return options_.batch; }

@@ -115,6 +115,7 @@ Network resolve_network(const NetworkRequest& request) {
     network.recipe = parse_recipe("", request.model, request.settings, RecipeOf::anyone, network.recipe);
     model = request.model;  // even if a setting changes model.name
   }
+  check_shards(network.recipe);
   if (model.ends_with(".rir")) {
     const bool is_of_recipe = request.model.ends_with(".toml");
     const FilePlace module = is_of_recipe ? place_of_module(request, model) : place_of_model(request);

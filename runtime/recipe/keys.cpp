@@ -253,9 +253,9 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
       row("train", "accumulate", &train.accumulate, "batches whose gradients are summed into one step",
           kCount),
       row("train", "shards", &train.shards,
-          "parts of a batch, computed one after another or by several processes, with the same result; a "
-          "power of "
-          "two; batch norm, mixup and cutmix see one part; 0: as many as processes when the run begins",
+          "parts of a batch, which processes share: results depend on their number, not on that of "
+          "processes; a "
+          "power of two; batch norm, mixup and cutmix see one part; 0: one for each process",
           {0, kCount.max}),
       row("train", "on_switch", &train.on_switch,
           "optimizer's state at an epoch that switches a plugin on or off; keep: unchanged; reset: as in a "

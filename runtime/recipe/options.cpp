@@ -9,12 +9,16 @@
 
 namespace rewire::runtime {
 
-programs::TrainOptions train_options(const Recipe& recipe, double steps_per_epoch) {
+void check_shards(const Recipe& recipe) {
   const RecipeTrain& train = recipe.train;
   if (!std::has_single_bit(static_cast<std::uint64_t>(train.shard_count())))
     user_error("train.shards is {}; it must be a power of two", train.shards);
   if (train.batch % train.shard_count() != 0)
     user_error("train.batch={} does not divide into train.shards={} equal parts", train.batch, train.shards);
+}
+
+programs::TrainOptions train_options(const Recipe& recipe, double steps_per_epoch) {
+  check_shards(recipe);
   programs::TrainOptions options;
   options.objective = recipe.objective;
   options.optimizer = recipe.optimizer;

@@ -106,6 +106,9 @@ struct Recipe {
   RecipeDiagnose diagnose;
 };
 
+/// Throws UserError unless train.shards is a power of two that divides train.batch.
+void check_shards(const Recipe& recipe);
+
 /// The author of a recipe. A run folder's recipe may have keys without effect, as earlier versions wrote it.
 enum class RecipeOf : std::uint8_t { anyone, run };
 

@@ -18,8 +18,9 @@ RunCourse::RunCourse(const Recipe& recipe, std::int64_t samples, const TrainPosi
       at_(at),
       steps_per_epoch_(samples / sizes.samples()) {
   if (steps_per_epoch_ == 0) {
+    const std::int64_t shards = recipe.train.shard_count();
     user_error("an epoch has {} batches of {}, fewer than one step of train.accumulate={}",
-               samples / sizes.batch, sizes.batch, sizes.accumulate);
+               samples / (sizes.batch * shards), sizes.batch * shards, sizes.accumulate / shards);
   }
   timeline_.steps_per_epoch = static_cast<double>(steps_per_epoch_);
   timeline_.total_steps = timeline_.steps(static_cast<double>(epochs_));

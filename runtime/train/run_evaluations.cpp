@@ -64,11 +64,12 @@ std::optional<Evaluation> RunEvaluations::measure(const Phase& phase) {
       });
   if (!evaluation || plan_.bank_data == nullptr) return evaluation;
   // Rank 0 alone compares features. The best checkpoint may depend on its numbers.
-  if (request_.writes() && !add_neighbours(phase, *evaluation)) return std::nullopt;
+  const bool is_whole = !request_.writes() || add_neighbours(phase, *evaluation);
+  if (text_of_first(*request_.group, is_whole ? "" : "stopped") == "stopped") return std::nullopt;
   return of_first(*request_.group, *evaluation);
 }
 
-/// Returns false if a signal asks the run to stop meanwhile. With several ranks none does: the others wait.
+/// Returns false if a signal asks the run to stop meanwhile. Signals at other ranks wait.
 bool RunEvaluations::add_neighbours(const Phase& phase, Evaluation& evaluation) {
   if (!std::isfinite(evaluation.loss())) return true;
   const double began = seconds_now();
@@ -78,7 +79,7 @@ bool RunEvaluations::add_neighbours(const Phase& phase, Evaluation& evaluation) 
     programs.push_back({module.function(phase.program("features_ema")), programs::kOfAverages});
   const auto metrics = neighbour_metrics(engine_, programs, *plan_.bank_data, plan_.test_data,
                                          {plan_.recipe.eval.knn, plan_.recipe.eval.knn_images},
-                                         [&] { return plan_.ranks > 1 || request_.stop_signal() == 0; });
+                                         [&] { return request_.stop_signal() == 0; });
   if (!metrics) return false;
   evaluation.metrics.insert(evaluation.metrics.end(), metrics->begin(), metrics->end());
   evaluation.seconds += seconds_now() - began;

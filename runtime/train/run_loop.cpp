@@ -5,8 +5,12 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
+#include <span>
 #include <utility>
+#include <vector>
 
+#include "codegen/files/digest.h"
 #include "ir/error.h"
 #include "runtime/device/log.h"
 #include "runtime/device/process.h"
@@ -114,7 +118,18 @@ class RunLoop::Run {
   }
 
   void save() {
+    require_same_weights();
     if (output_) output_->checkpoints.save();
+  }
+
+  /// Throws UserError if the ranks have gone apart, as on processors that round otherwise.
+  void require_same_weights() {
+    if (plan_.ranks == 1) return;
+    codegen::Digest weights;
+    for (const auto& [name, tensor] : weights_of(*engine_, plan_.programs.module))
+      weights.update(tensor.bytes());
+    require_same(*request_.group,
+                 {{fmt::format("set of weights after step {}", progress_.position.step), weights.hex()}});
   }
 
   void write_final_weights(RunOutput& to) {
@@ -138,16 +153,21 @@ class RunLoop::Run {
       result.samples_per_second = static_cast<double>(progress_.samples) / progress_.train_seconds;
     result.data_wait_seconds = pipeline_.data_wait_seconds();
     result.new_train_seconds = progress_.train_seconds - began_with_;
-    struct OfRank {
-      std::int64_t unreadable, memory;
-    };
-    for (const OfRank& rank : gathered(
-             *request_.group,
-             OfRank{plan_.train_data.unreadable() + plan_.test_data.unreadable(), peak_memory_bytes()})) {
-      result.unreadable_samples += rank.unreadable;
-      result.peak_memory_bytes = std::max(result.peak_memory_bytes, rank.memory);
-    }
+    result.unreadable_samples =
+        distinct(plan_.train_data.unreadable_samples()) + distinct(plan_.test_data.unreadable_samples());
+    for (const std::int64_t memory : gathered(*request_.group, peak_memory_bytes()))
+      result.peak_memory_bytes = std::max(result.peak_memory_bytes, memory);
     return result;
+  }
+
+  /// Returns how many different numbers the ranks have.
+  std::int64_t distinct(std::vector<std::int64_t> numbers) const {
+    const std::vector<std::size_t> sizes = gathered(*request_.group, numbers.size());
+    numbers.resize(*std::ranges::max_element(sizes), -1);
+    const std::vector<std::int64_t> all = gathered(*request_.group, std::span<const std::int64_t>(numbers));
+    std::set<std::int64_t> different(all.begin(), all.end());
+    different.erase(-1);
+    return std::ssize(different);
   }
 
   /// Returns the means of the metrics that the run's current phase has.

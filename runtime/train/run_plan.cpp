@@ -118,13 +118,14 @@ RunPlan::RunPlan(const TrainRequest& request, const RunProgress* start, const st
       begins(place_with(data, train_data.source().name(), recipe, start, run)),
       sizes(sizes_with(data, recipe, begins, start)),
       course(recipe, data.count, begins, sizes) {
-  if (recipe.train.shard_count() % ranks != 0) {
+  const std::int64_t shards = recipe.train.shard_count();
+  if (shards % ranks != 0)
     user_error(
-        "train.shards={} cannot be shared out to {} processes: start {} or fewer, or a new run with more "
-        "shards",
-        recipe.train.shard_count(), ranks, recipe.train.shard_count());
-  }
-  if (recipe.train.shard_count() > 1 && !takes_any_batch(request.network)) {
+        "train.shards={} cannot be shared out to {} processes: start {} or fewer, or --set train.shards={}",
+        shards, ranks, shards, ranks);
+  if (ranks > 1 && request.engine == kCudaEngine)
+    user_error("--device cuda: several processes train on CPUs only: start one");
+  if (shards > 1 && !takes_any_batch(request.network)) {
     user_error("train.shards={}: the network takes batches of {} alone, which cannot be divided",
                recipe.train.shard_count(), face.batch);
   }

@@ -1,52 +1,58 @@
 #include "runtime/train/shard_sums.h"
 
 #include <algorithm>
-#include <span>
+#include <cstdint>
 
 #include "programs/programs.h"
+#include "runtime/io/host_tensor.h"
 
 namespace rewire::runtime {
 namespace {
 
-constexpr std::size_t kPartNumbers = std::size_t{1} << 20;
+/// A message of fewer numbers takes as long as one of so many.
+constexpr std::int64_t kSmall = 1 << 14;
 
 }  // namespace
 
-ShardSums::ShardSums(Engine& engine, const ir::Module& module, Group& group)
-    : engine_(engine), module_(module), group_(group) {
-  for (const std::string& name : programs::shard_sums(module)) {
-    if (parts_.empty() || parts_.back().numbers.size() >= kPartNumbers) parts_.emplace_back();
-    Part& part = parts_.back();
-    part.states.push_back(name);
-    part.numbers.resize(part.numbers.size() +
-                        static_cast<std::size_t>(module.find_parameter(name)->type.elements()));
+ShardSums::ShardSums(Engine& engine, const ir::Module& module, const ir::Function& accumulate, Group& group)
+    : engine_(engine), group_(group) {
+  for (const std::string& name : programs::shard_sums(accumulate)) {
+    const ir::Parameter& state = *module.find_parameter(name);
+    const std::span<std::byte> memory = engine.state_memory(name);
+    if (memory.empty() || state.type.elements() < kSmall) {
+      small_.push_back(&state);
+      numbers_.resize(numbers_.size() + static_cast<std::size_t>(state.type.elements()));
+    } else {
+      large_.emplace_back(reinterpret_cast<float*>(memory.data()), memory.size() / sizeof(float));
+    }
   }
 }
 
 void ShardSums::add() {
   std::vector<Group::Ticket> tickets;
-  for (Part& part : parts_) {
-    auto to = part.numbers.begin();
-    for (const std::string& name : part.states) {
-      const HostTensor state = engine_.read_state(name);
-      to = std::ranges::copy(state.as<float>(), to).out;
-    }
-    tickets.push_back(group_.start_sum(part.numbers));
-  }
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
-    group_.wait(tickets[i]);
-    write(parts_[i]);
+  for (const std::span<float> numbers : large_) tickets.push_back(group_.start_sum(numbers));
+  read_small();
+  tickets.push_back(group_.start_sum(numbers_));
+  for (const Group::Ticket ticket : tickets) group_.wait(ticket);
+  write_small();
+}
+
+void ShardSums::read_small() {
+  auto to = numbers_.begin();
+  for (const ir::Parameter* state : small_) {
+    const HostTensor tensor = engine_.read_state(state->name);
+    to = std::ranges::copy(tensor.as<float>(), to).out;
   }
 }
 
-void ShardSums::write(const Part& part) {
-  std::span<const float> from = part.numbers;
-  for (const std::string& name : part.states) {
-    HostTensor state(module_.find_parameter(name)->type);
-    const std::span<float> to = state.as<float>();
+void ShardSums::write_small() {
+  std::span<const float> from = numbers_;
+  for (const ir::Parameter* state : small_) {
+    HostTensor tensor(state->type);
+    const std::span<float> to = tensor.as<float>();
     std::ranges::copy(from.first(to.size()), to.begin());
     from = from.subspan(to.size());
-    engine_.write_state(name, state);
+    engine_.write_state(state->name, tensor);
   }
 }
 

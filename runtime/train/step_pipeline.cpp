@@ -26,11 +26,7 @@ bool is_finite(const TensorMap& results) {
 
 StepPipeline::StepPipeline(Engine& engine, RunPlan& plan, Group& group,
                            std::function<void(const StepResults&)> finished)
-    : engine_(engine),
-      plan_(plan),
-      group_(group),
-      sums_(engine, plan.programs.module, group),
-      finished_(std::move(finished)) {}
+    : engine_(engine), plan_(plan), group_(group), finished_(std::move(finished)) {}
 
 void StepPipeline::open(const DataPosition& wanted) {
   if (loader_ == nullptr && plan_.recipe.train.shard_count() > 1) {
@@ -85,7 +81,9 @@ void StepPipeline::submit_shared(const Phase& phase) {
                         rank};
   }
   gather_metrics(phase.train_metrics);
-  sums_.add();
+  const ir::Module& module = plan_.programs.module;
+  const ir::Function& accumulate = module.function(phase.program("accumulate"));
+  sums_.try_emplace(&phase, engine_, module, accumulate, group_).first->second.add();
 }
 
 /// Adds the metrics of all batches of the step, in the order of batches.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -69,7 +70,7 @@ class StepPipeline {
   Engine& engine_;
   RunPlan& plan_;
   Group& group_;
-  ShardSums sums_;
+  std::map<const Phase*, ShardSums> sums_;
   std::function<void(const StepResults&)> finished_;
   std::unique_ptr<Loader> loader_;
   std::deque<Pending> pending_;

@@ -83,6 +83,9 @@ void require_one_run(const TrainRequest& request, const RunPlan& plan, const Ten
   const EngineFacts facts = engine_facts(request.engine);
   std::string libraries = facts.target, plugins;
   for (const LibraryVersion& library : facts.libraries) libraries += library.name + library.version + ";";
+  std::string environment, kernels;
+  for (const auto& [name, value] : facts.environment) environment += name + "=" + value + ";";
+  for (const KernelOverride& kernel : request.kernels) kernels += kernel.kernel + "\n" + kernel.text + "\n";
   for (const PluginBuild& build : builds_of(request.network.plugins))
     plugins += build.name + build.version + build.sha256 + ";";
   codegen::Digest state;
@@ -95,6 +98,8 @@ void require_one_run(const TrainRequest& request, const RunPlan& plan, const Ten
                                 {"network", request.module_text},
                                 {"build of a plugin", plugins},
                                 {"engine, processor or library", request.engine + libraries},
+                                {"environment that decides results", environment},
+                                {"kernel to override", kernels},
                                 {"set of training data", plan.data.digest},
                                 {"set of test data", plan.evaluated.digest},
                                 {"state to start from", state.hex()}});
@@ -211,7 +216,8 @@ TrainResult stopped_before(int signal) {
 }  // namespace
 
 void settle_shards(Recipe& recipe, const Group& group, bool resumes) {
-  if (recipe.train.shards == 0) recipe.train.shards = resumes ? 1 : group.size();
+  if (recipe.train.shards == 0 && group.size() > 1 && !resumes) recipe.train.shards = group.size();
+  check_shards(recipe);
 }
 
 TrainResult train(const TrainRequest& request, const std::string& out, OutFolder kind, TrainObserver& told) {

@@ -36,8 +36,8 @@ struct TrainRequest {
   int agreed_stop() const { return agreed_signal(*group, stop_signal()); }
 };
 
-/// Sets train.shards, if the recipe leaves it open: one for each process of a new run, and one alone of a resumed run, which
-/// was begun before there were shards.
+/// Sets train.shards, if the recipe leaves it open, to the number of processes of a new run. Throws UserError as
+/// check_shards().
 void settle_shards(Recipe& recipe, const Group& group, bool resumes);
 
 /// The content of a progress line, after a step or after a line of metrics.

@@ -111,8 +111,7 @@ TEST_CASE("A bad request of several ranks is one line and exit code 2") {
     return own.substr(own.find(": ", own.find(" on ")) + 2);  // without the rank and the host
   };
   CHECK(refused(launch(4) + begin(run, " --set train.shards=2")) ==
-        "train.shards=2 cannot be shared out to 4 processes: start 2 or fewer, or a new run with more "
-        "shards\n");
+        "train.shards=2 cannot be shared out to 4 processes: start 2 or fewer, or --set train.shards=4\n");
   CHECK(refused(launch(3) + begin(run)) == "3 processes: their number must be a power of two\n");
   CHECK(refused(launch(2) + begin(run, " --set train.bach=2")) ==
         "--set train.bach=2: unknown key train.bach (did you mean 'batch'?)\n");

@@ -163,10 +163,10 @@ TEST_CASE("What ranks cannot do together is refused in one line") {
   const auto refused = [&](int ranks, const Settings& more) {
     return train_by(ranks, "vit_tiny_28", settings + more, folder.file("run"));
   };
-  CHECK(
-      refused(4, {"train.shards=2"}) ==
-      "train.shards=2 cannot be shared out to 4 processes: start 2 or fewer, or a new run with more shards");
+  CHECK(refused(4, {"train.shards=2"}) ==
+        "train.shards=2 cannot be shared out to 4 processes: start 2 or fewer, or --set train.shards=4");
   CHECK(refused(1, {"train.shards=3"}) == "train.shards is 3; it must be a power of two");
+  CHECK(refused(1, {"train.batch=2"}) == "train.batch=2 does not divide into train.shards=4 equal parts");
   CHECK(refused(1, {"train.batch=10"}) == "train.batch=10 does not divide into train.shards=4 equal parts");
   const auto thrown = test::ThreadGroups(2).run([&](Group& group) {
     Asked asked("vit_tiny_28", settings + Settings{fmt::format("optimizer.lr=0.00{}", 1 + group.rank())},

@@ -107,6 +107,12 @@ class CpuEngine final : public JitEngine {
     return state_.at(checked_parameter(module_, name).name).clone();
   }
 
+  std::span<std::byte> state_memory(std::string_view name) override {
+    const ir::Parameter& parameter = checked_parameter(module_, name);
+    if (fixed_state_) return {};  // what is packed of it would not change
+    return state_.at(parameter.name).bytes();
+  }
+
   void prepare(std::string_view function) override { compiled(checked_function(module_, function)); }
 
   std::unique_ptr<Engine> alike(const ir::Module& module) const override {
