@@ -61,7 +61,7 @@ std::optional<Evaluation> evaluate(Engine& engine, const std::vector<EvalProgram
   const auto start = std::chrono::steady_clock::now();
   const std::int64_t ranks = group.size();
   const std::int64_t rounds = (loader.batches_per_epoch() + ranks - 1) / ranks;
-  // Of each round: this rank's number of samples, then the sums of each program's metrics.
+  // A round has this rank's number of samples, then the sums of each program's metrics.
   std::size_t row = 1;
   for (const EvalProgram& program : programs) row += program.metrics.size();
   std::vector<MetricSum> own(static_cast<std::size_t>(rounds) * row);

@@ -60,8 +60,7 @@ class DataFeed {
   /// Returns the number of classes that compete if only those with images do (eval.classes=present); 0: all
   /// do. Throws UserError if only some are to compete and the objective has no classes.
   std::int64_t competing() const;
-  /// The number of samples left out so far because they cannot be read (data.unreadable=skip).
-  std::int64_t unreadable() const { return unreadable_.count(); }
+  /// The samples left out so far because they cannot be read (data.unreadable=skip).
   std::vector<std::int64_t> unreadable_samples() const { return unreadable_.samples(); }
   /// The samples of a batch: of a shard of train.batch, or eval.batch; all test samples if they are fewer and the network
   /// takes any number.

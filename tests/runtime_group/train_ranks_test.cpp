@@ -1,4 +1,4 @@
-// `mpirun -n N rewire train`: the same files for any N, ranks that are killed, stopped or told to end at random moments,
+// `mpirun -n N rewire train`: the same files for any N, ranks that get SIGKILL, SIGSTOP or SIGUSR1 at random moments,
 // and bad requests. FAULT_SEED in the environment repeats a run; HOSTILE_ALL=1 takes 40 moments, otherwise 3.
 #include <algorithm>
 #include <filesystem>
@@ -63,7 +63,8 @@ TEST_CASE("Processes train to the bits of one, and rank 0 alone speaks") {
   }
 }
 
-TEST_CASE("A rank that is killed, stopped or told to end at a random moment ends all, and the run goes on") {
+TEST_CASE(
+    "SIGKILL, SIGSTOP or SIGUSR1 at one rank at a random moment ends all ranks, and the run can be resumed") {
   if (!has_mpirun()) return;
   const char* given = std::getenv("FAULT_SEED");
   const char* all = std::getenv("HOSTILE_ALL");

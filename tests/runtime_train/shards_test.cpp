@@ -57,8 +57,8 @@ struct Asked {
   }
 };
 
-/// Trains by `ranks` ranks into `run`, or on in it. Stops behind step `until`, which only the last rank is told. Returns
-/// the first line that a rank threw.
+/// Trains with `ranks` ranks into the folder `run`, or resumes it. Ends after step `until`, by a signal at the last rank
+/// alone. Returns the first error of a rank.
 std::string train_by(int ranks, const std::string& model, const Settings& settings, const std::string& run,
                      std::int64_t until = 0, bool resumes = false) {
   const auto thrown = test::ThreadGroups(ranks).run([&](Group& group) {
