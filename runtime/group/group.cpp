@@ -30,23 +30,44 @@ class SelfGroup : public Group {
   [[noreturn]] void abort(const std::string& reason, int) override { throw RuntimeFailure(reason); }
 };
 
-/// Returns the number that the launcher has put into the environment; 1 without one.
-int number_in(const char* variable) {
+/// Returns a number of the environment; `otherwise` without one.
+int number_in(const char* variable, int otherwise) {
   const char* text = std::getenv(variable);
-  const int number = text == nullptr ? 1 : std::atoi(text);
-  return std::max(number, 1);
+  return text == nullptr ? otherwise : std::atoi(text);
+}
+
+bool has(const char* variable) {
+  return std::getenv(variable) != nullptr;
+}
+
+/// Throws UserError if a launcher that is not Open MPI's or srun with PMIx has started several processes: each would take
+/// itself for the only one.
+void require_no_other_launcher() {
+  const auto refuse = [](const char* variable, const char* launcher) {
+    const int processes = number_in(variable, 1);
+    if (processes > 1)
+      user_error(
+          "this process is one of {} that {} has started; start them by Open MPI's mpirun or by srun "
+          "--mpi=pmix",
+          processes, launcher);
+  };
+  refuse("PMI_SIZE", "MPICH's launcher");
+  if (has("TORCHELASTIC_RUN_ID")) refuse("WORLD_SIZE", "torchrun");
+  if (has("SLURM_STEP_ID")) refuse("SLURM_STEP_NUM_TASKS", "srun without PMIx");
 }
 
 }  // namespace
 
 std::unique_ptr<Group> make_group(std::chrono::seconds longest_silence) {
-  // Open MPI's mpirun, and srun with its PMIx.
-  const bool has_pmix = std::getenv("PMIX_RANK") != nullptr;
-  if (number_in("OMPI_COMM_WORLD_SIZE") > 1 || (has_pmix && number_in("SLURM_NTASKS") > 1))
-    return make_mpi_group(longest_silence);
-  if (number_in("PMI_SIZE") > 1)
-    user_error("this process is one of {} that MPICH's launcher has started; start them by Open MPI's mpirun",
-               number_in("PMI_SIZE"));
+  const int of_mpirun = number_in("OMPI_COMM_WORLD_SIZE", 1), of_srun = number_in("SLURM_NTASKS", 1);
+  if (of_mpirun > 1)
+    return make_mpi_group({.rank = number_in("OMPI_COMM_WORLD_RANK", 0), .size = of_mpirun}, longest_silence);
+  if (has("PMIX_RANK")) {
+    if (of_srun > 1)
+      return make_mpi_group({.rank = number_in("PMIX_RANK", 0), .size = of_srun}, longest_silence);
+  } else {
+    require_no_other_launcher();
+  }
   return std::make_unique<SelfGroup>();
 }
 

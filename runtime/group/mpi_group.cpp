@@ -30,6 +30,8 @@ using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr auto kBeat = 500ms;
+/// How much longer each rank makes the start: 1,024 ranks may take two minutes.
+constexpr auto kStartOfARank = 100ms;
 constexpr int kSumTag = 1, kBeatTag = 2;
 constexpr std::size_t kHostBytes = 64;
 /// MPI counts in int.
@@ -39,6 +41,12 @@ std::array<char, kHostBytes> own_host() {
   std::array<char, kHostBytes> name{};
   if (::gethostname(name.data(), name.size() - 1) != 0) std::strcpy(name.data(), "?");
   return name;
+}
+
+/// Writes the last line of a rank that ends all of them.
+void say(int rank, int size, const std::string& reason) {
+  std::fprintf(stderr, "rewire: rank %d of %d on %s: %s\n", rank, size, own_host().data(), reason.c_str());
+  std::fflush(stderr);
 }
 
 /// Why all processes shall end. Another thread than MPI's writes it.
@@ -115,8 +123,8 @@ class Transport {
     finish(request);
   }
 
+  /// Leaves MPI, after a barrier: until then the others still hear this rank.
   void finalize() {
-    barrier();  // until then the others still hear this rank
     if (heard_ != mpi_.no_request && heard_ != nullptr) {
       mpi_.cancel(&heard_);
       mpi_.request_free(&heard_);
@@ -146,9 +154,7 @@ class Transport {
   }
 
   [[noreturn]] void abort(const std::string& reason, int status = 1) {
-    std::fprintf(stderr, "rewire: rank %d of %d on %s: %s\n", rank_, size_, own_host().data(),
-                 reason.c_str());
-    std::fflush(stderr);
+    say(rank_, size_, reason);
     mpi_.abort(mpi_.world, status);
     std::_Exit(status);
   }
@@ -208,10 +214,18 @@ class Transport {
 
 class MpiGroup : public Group {
  public:
-  explicit MpiGroup(std::chrono::seconds longest_silence) : Group(0, 1), longest_silence_(longest_silence) {
+  MpiGroup(Launched launched, std::chrono::seconds longest_silence)
+      : Group(launched.rank, launched.size), longest_silence_(longest_silence) {
     std::promise<void> begun;
     std::future<void> ready = begun.get_future();
     thread_ = std::thread([this, begun = std::move(begun)]() mutable { serve(begun); });
+    // MPI_Init_thread waits for all ranks, and nobody is heard before it has returned.
+    const auto longest_start = longest_silence + launched.size * kStartOfARank;
+    if (ready.wait_for(longest_start) != std::future_status::ready)
+      leave(fmt::format(
+          "not all ranks have started after {} s: one was killed or stopped, cannot be reached, or "
+          "cannot open MPI",
+          std::chrono::ceil<std::chrono::seconds>(longest_start).count()));
     try {
       ready.get();
     } catch (...) {
@@ -244,7 +258,16 @@ class MpiGroup : public Group {
     wait(submit([](Transport& transport) { transport.barrier(); }));
   }
   void finish() override {
-    wait(submit([](Transport& transport) { transport.finalize(); }, true));
+    barrier();
+    const Ticket last = submit([](Transport& transport) { transport.finalize(); }, true);
+    {
+      // MPI_Finalize waits for all ranks too.
+      std::unique_lock lock(mutex_);
+      if (!changed_.wait_for(lock, longest_silence_, [&] { return done_ >= last; }))
+        leave(fmt::format(
+            "not all ranks have left MPI after {} s: one was killed or stopped. This run was done",
+            longest_silence_.count()));
+    }
     finished_ = true;
     thread_.join();
   }
@@ -258,6 +281,12 @@ class MpiGroup : public Group {
 
  private:
   using Job = std::function<void(Transport&)>;
+
+  /// Ends this process while its thread is in a call of MPI that does not return. The launcher then ends the others.
+  [[noreturn]] void leave(const std::string& reason) const {
+    say(rank_, size_, reason);
+    std::_Exit(1);
+  }
 
   Ticket submit(Job job, bool is_last = false) {
     const std::scoped_lock lock(mutex_);
@@ -320,8 +349,8 @@ class MpiGroup : public Group {
 
 }  // namespace
 
-std::unique_ptr<Group> make_mpi_group(std::chrono::seconds longest_silence) {
-  return std::make_unique<MpiGroup>(longest_silence);
+std::unique_ptr<Group> make_mpi_group(Launched launched, std::chrono::seconds longest_silence) {
+  return std::make_unique<MpiGroup>(launched, longest_silence);
 }
 
 }  // namespace rewire::runtime

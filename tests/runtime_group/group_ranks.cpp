@@ -2,7 +2,9 @@
 //   sums      sums of 8 shards, of several sizes: prints a number that depends on each bit of them
 //   others    broadcast, gather and barrier, checked by each rank
 //   abort, leave, stop, die   the rank ends so: by abort(), by an exception, SIGSTOP, SIGKILL; the others wait for it
+//   late, last   the rank gets SIGSTOP before MPI_Init_thread, within MPI_Finalize
 //   slow      the rank computes for longer than a silence may last, without a call of the group
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -92,7 +94,27 @@ void others(Group& group) {
   if (group.rank() == 0) fmt::print("{} ranks\n", group.size());
 }
 
+/// Lets MPI_Finalize stop this process: it deletes the attributes of MPI_COMM_SELF before anything else.
+void stop_when_finalized() {
+  using Delete = int (*)(void*, int, void*, void*);
+  const auto find = [](const char* name) {
+    void* symbol = ::dlsym(RTLD_DEFAULT, name);
+    if (symbol == nullptr) throw std::runtime_error(name);
+    return symbol;
+  };
+  const auto create_keyval =
+      reinterpret_cast<int (*)(void*, Delete, int*, void*)>(find("MPI_Comm_create_keyval"));
+  const auto set_attribute = reinterpret_cast<int (*)(void*, int, void*)>(find("MPI_Comm_set_attr"));
+  int key = 0;
+  create_keyval(
+      find("OMPI_C_MPI_COMM_NULL_COPY_FN"), [](void*, int, void*, void*) { return ::raise(SIGSTOP); }, &key,
+      nullptr);
+  set_attribute(find("ompi_mpi_comm_self"), key, nullptr);
+}
+
 int run(const std::string& mode, int rank) {
+  const char* launched = std::getenv("OMPI_COMM_WORLD_RANK");
+  if (mode == "late" && launched != nullptr && std::atoi(launched) == rank) ::raise(SIGSTOP);
   const std::unique_ptr<Group> group = runtime::make_group(2s);
   if (mode == "sums") sums(*group);
   if (mode == "others") others(*group);
@@ -101,6 +123,7 @@ int run(const std::string& mode, int rank) {
     if (mode == "leave") throw std::runtime_error("a failure of this rank alone");
     if (mode == "stop") ::raise(SIGSTOP);
     if (mode == "die") ::raise(SIGKILL);
+    if (mode == "last") stop_when_finalized();
     if (mode == "slow") std::this_thread::sleep_for(4s);
   }
   std::vector<float> numbers(100);

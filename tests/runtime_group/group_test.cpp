@@ -42,6 +42,8 @@ TEST_CASE("A rank that fails, stops or dies ends all ranks, with a line that nam
       {"leave 2", "rewire: rank 2 of 4 on "},
       {"stop 3", "rank 3 on "},
       {"die 1", "rank 1 "},  // mpirun's own line
+      {"late 2", ": not all ranks have started after 3 s: "},
+      {"last 1", ": not all ranks have left MPI after 2 s: "},
   };
   for (const auto& [mode, line] : ends) {
     CAPTURE(mode);
@@ -67,11 +69,24 @@ TEST_CASE("A number of ranks that is no power of two, or another MPI's launcher,
   if (has_mpirun())
     CHECK_THAT(ranks(3, "others", true).text,
                REWIRE_CATCH_CONTAINS(": 3 processes: their number must be a power of two\n"));
-  ::setenv("PMI_SIZE", "4", 1);
-  CHECK_THROWS_WITH(runtime::make_group(),
-                    "this process is one of 4 that MPICH's launcher has started; start them by "
-                    "Open MPI's mpirun");
-  ::unsetenv("PMI_SIZE");
+  struct Launcher {
+    const char *name, *mark, *size;
+  };
+  for (const auto& [name, mark, size] :
+       {Launcher{"MPICH's launcher", "PMI_RANK", "PMI_SIZE"},
+        Launcher{"torchrun", "TORCHELASTIC_RUN_ID", "WORLD_SIZE"},
+        Launcher{"srun without PMIx", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS"}}) {
+    ::setenv(mark, "0", 1);
+    ::setenv(size, "4", 1);
+    CHECK_THROWS_WITH(runtime::make_group(),
+                      fmt::format("this process is one of 4 that {} has started; start them by "
+                                  "Open MPI's mpirun or by srun --mpi=pmix",
+                                  name));
+    ::setenv(size, "1", 1);
+    CHECK(runtime::make_group()->size() == 1);
+    ::unsetenv(mark);
+    ::unsetenv(size);
+  }
   const std::unique_ptr<runtime::Group> alone = runtime::make_group();
   CHECK(alone->size() == 1);
   CHECK(alone->rank() == 0);

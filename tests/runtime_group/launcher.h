@@ -19,10 +19,12 @@ struct Ended {
   double seconds = 0;
 };
 
-// Ranks share cores here. A container may forbid that one process reads another's memory, which MPI then says.
-inline constexpr const char* kLauncher =
-    "OMPI_MCA_btl_vader_single_copy_mechanism=none timeout 120 mpirun --allow-run-as-root --oversubscribe "
-    "--bind-to none";
+// A container may forbid that one process reads another's memory, which MPI then says.
+#define REWIRE_NO_SINGLE_COPY "OMPI_MCA_btl_vader_single_copy_mechanism=none"
+// Ranks share cores here.
+#define REWIRE_MPIRUN "timeout -k 5 120 mpirun --allow-run-as-root --oversubscribe --bind-to none"
+inline constexpr const char *kNoSingleCopy = REWIRE_NO_SINGLE_COPY, *kMpirun = REWIRE_MPIRUN,
+                            *kLauncher = REWIRE_NO_SINGLE_COPY " " REWIRE_MPIRUN;
 
 /// Whether Open MPI's launcher is here and works.
 inline bool has_mpirun() {
