@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "cli/commands.h"
 #include "cli/engine.h"
@@ -11,21 +12,24 @@
 #include "cli/log.h"
 #include "cli/network.h"
 #include "cli/progress.h"
+#include "cli/slurm.h"
 #include "cli/stop.h"
 #include "cli/streams.h"
 #include "ir/error.h"
 #include "ir/printable.h"
 #include "ir/text_error.h"
+#include "runtime/exec/make_engine.h"
+#include "runtime/io/files.h"
 #include "runtime/sweep/runner.h"
 
 namespace rewire::cli {
 namespace {
 
-constexpr const char* kStoppingSweep =
-    "rewire: stopping: the run that trains is saved; repeat to end at once\n";
+constexpr const char* kStoppingSweep = "rewire: stopping: what trains is saved; repeat to end at once\n";
 
 struct SweepRequest {
-  std::string sweep, out;
+  std::string sweep, out, only, slurm;
+  std::int64_t jobs = 1;
   EngineRequest engine;
   std::vector<std::string> plugin_path;
   bool trust = false, json = false, plain = false;
@@ -38,6 +42,16 @@ void declare(SweepRequest& request, Options& options) {
       .takes(Values::file, {".toml"});
   options.text("--out", request.out, "the folder of runs and tables, also to continue in (sweeps/SWEEP)")
       .takes(Values::folder);
+  options.integer(
+      "--jobs", request.jobs, 1,
+      "how many runs train at once (1): each gets its share of the cores, and with --device cuda a GPU in "
+      "turn");
+  options.text("--only", request.only,
+               "train only this run (NAME of runs/NAME), while other processes train others of the sweep");
+  options
+      .text("--slurm", request.slurm,
+            "train nothing, but write a script for sbatch: a job array, one task a run")
+      .takes(Values::file, {".sh"});
   declare_plugin_path(request.plugin_path, options);
   declare_trust(request.trust, options);
   declare_engine(request.engine, options);
@@ -45,6 +59,10 @@ void declare(SweepRequest& request, Options& options) {
   options.flag("--json", request.json, "print an object");
   options.example("rewire sweep examples/sweeps/fashion_strategies.toml",
                   "train what the sweep lists; the same command continues after a stop");
+  options.example("rewire sweep examples/sweeps/tiny.toml --jobs 2",
+                  "train two runs at a time, each on half of the cores");
+  options.example("rewire sweep sweep.toml --slurm sweep.sh",
+                  "write a job array; sbatch sweep.sh trains the runs");
   options.example("rewire sweep sweep.toml --out sweeps/second --json",
                   "use another folder and print the table as an object");
 }
@@ -98,8 +116,10 @@ runtime::SweepJob make_job(const SweepRequest& request, const runtime::Sweep& sw
 /// terminal, a moving line shows their steps, as in training.
 class Report final : public runtime::SweepObserver {
  public:
-  explicit Report(bool plain) : line_(!logs_info(), plain) {}
+  /// `several`: runs train at once, and each line says whose it is.
+  Report(bool plain, bool several) : line_(!logs_info(), plain), several_(several) {}
   void begins(const runtime::SweepJob& job, std::size_t number, std::size_t count, bool resumes) override {
+    if (several_) marks_[job.run.name] = fmt::format("[{}/{}] ", number, count);
     line_.line(fmt::format("[{}/{}] {}{}", number, count, job.run.name,
                            resumes ? ", from its last checkpoint" : ""));
   }
@@ -107,14 +127,15 @@ class Report final : public runtime::SweepObserver {
     line_.line(fmt::format("{} was made with another build of {}: kept as {}, trained again", job.run.name,
                            why, kept));
   }
-  void says(std::string_view text) override {
+  void says(const runtime::SweepJob& job, std::string_view text) override {
+    const std::string& mark = marks_[job.run.name];
     while (!text.empty()) {
       const std::string_view one = text.substr(0, text.find('\n'));
       text.remove_prefix(std::min(text.size(), one.size() + 1));
       if (line_.moves() && is_step_line(one)) {
-        line_.moving(std::string(one), true);
+        line_.moving(mark + std::string(one), true);
       } else {
-        line_.line(std::string(one));
+        line_.line(mark + std::string(one));
       }
     }
   }
@@ -130,6 +151,8 @@ class Report final : public runtime::SweepObserver {
 
  private:
   MovingLine line_;
+  bool several_;
+  std::map<std::string, std::string> marks_;  // by the run's name
 };
 
 nlohmann::ordered_json to_json(const runtime::Statistic& statistic) {
@@ -166,39 +189,75 @@ void print_object(const std::string& folder, const runtime::SweepResult& result)
     }
     rows.push_back(std::move(object));
   }
+  const bool complete =
+      std::ranges::all_of(result.rows, [](const runtime::SweepRow& row) { return row.left == 0; });
   print_json({{"sweep", folder},
-              {"complete", result.stopped_by == 0},
+              {"complete", complete},
               {"rows", std::move(rows)},
               {"mixed_data", result.mixed_data}});
 }
 
-/// Throws RuntimeFailure, which has the number of failed runs, and the name and error of the first one.
-[[noreturn]] void complain_of_failures(const std::vector<runtime::SweepJob>& jobs,
-                                       const runtime::SweepResult& result, const std::string& folder) {
+/// Throws RuntimeFailure if a run of this process failed: with their number, and the first one's name and error.
+void require_success(const std::vector<runtime::SweepJob>& jobs, const runtime::SweepResult& result,
+                     const std::string& folder, std::optional<std::size_t> only) {
   std::vector<std::string> failed;
   std::string error;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const std::optional<runtime::RunRecord>& record = result.records[i];
-    if (!record || record->status != runtime::RunRecord::Status::failed) continue;
+    if ((only && *only != i) || !record || record->status != runtime::RunRecord::Status::failed) continue;
     if (failed.empty()) error = record->error;
     failed.push_back(jobs[i].run.name);
   }
+  if (failed.empty()) return;
   throw RuntimeFailure(fmt::format("{} of {} runs failed; {}: {} ({}/runs.csv lists all)", failed.size(),
-                                   jobs.size(), failed.front(), error, folder));
+                                   only ? 1 : jobs.size(), failed.front(), error, folder));
+}
+
+std::size_t job_named(const std::string& name, const std::vector<runtime::SweepJob>& jobs) {
+  std::vector<std::string> names;
+  for (const runtime::SweepJob& job : jobs) names.push_back(job.run.name);
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end())
+    user_error("--only {}: the sweep has no such run{}", name, did_you_mean(name, names));
+  return static_cast<std::size_t>(found - names.begin());
+}
+
+void write_slurm(const SweepRequest& request, const std::vector<runtime::SweepJob>& jobs,
+                 const std::string& folder) {
+  if (std::filesystem::exists(request.slurm)) user_error("--slurm {}: this file exists", request.slurm);
+  SlurmArray array;
+  array.sweep = request.sweep;
+  array.name = std::filesystem::path(folder).filename().string();
+  array.folder = std::filesystem::absolute(folder).lexically_normal().string();
+  for (const runtime::SweepJob& job : jobs) array.runs.push_back(job.run.name);
+  array.command = {std::filesystem::read_symlink("/proc/self/exe").string(), "sweep", request.sweep, "--out",
+                   folder};
+  for (const auto& words : {jobs.front().options, std::vector<std::string>{"--plain"}})
+    array.command.insert(array.command.end(), words.begin(), words.end());
+  runtime::make_folder(folder);  // sbatch writes there, and does not make it
+  runtime::write_file_atomically(runtime::FilePlace::of_user(request.slurm), slurm_script(array));
+  print("{}: a job array of {} runs; sbatch {} trains them in {}\n", request.slurm, jobs.size(),
+        request.slurm, folder);
 }
 
 void run(const SweepRequest& request) {
-  engine_of(request.engine);
+  const std::string engine = engine_of(request.engine);
+  if (!request.only.empty() && request.jobs > 1) user_error("--only trains one run: drop it or --jobs");
   const runtime::Sweep sweep = runtime::read_sweep(request.sweep);
   std::vector<runtime::SweepJob> jobs;
   for (runtime::SweepRun& one : runtime::sweep_runs(sweep))
     jobs.push_back(make_job(request, sweep, std::move(one)));
   const std::string folder =
       request.out.empty() ? "sweeps/" + std::filesystem::path(request.sweep).stem().string() : request.out;
+  if (!request.slurm.empty()) return write_slurm(request, jobs, folder);
+  runtime::SweepOptions options;
+  if (!request.only.empty()) options.only = job_named(request.only, jobs);
+  const auto at_once = std::min<std::size_t>(static_cast<std::size_t>(request.jobs), jobs.size());
+  options.places = runtime::divided_places(static_cast<int>(at_once), engine == runtime::kCudaEngine);
   listen_for_stop(logs_info() ? kStoppingSweep : nullptr);
   const runtime::SweepResult result = [&] {
-    Report report(request.plain);
-    return runtime::run_sweep(jobs, folder, stop_signal, report);
+    Report report(request.plain, at_once > 1);
+    return runtime::run_sweep(jobs, folder, options, stop_signal, report);
   }();
   if (request.json) {
     print_object(folder, result);
@@ -211,9 +270,7 @@ void run(const SweepRequest& request) {
     throw Stopped(result.stopped_by,
                   fmt::format("stopped by signal {}; the same command continues", result.stopped_by));
   }
-  const bool failed =
-      std::ranges::any_of(result.rows, [](const runtime::SweepRow& row) { return row.failed > 0; });
-  if (failed) complain_of_failures(jobs, result, folder);
+  require_success(jobs, result, folder, options.only);
 }
 
 }  // namespace

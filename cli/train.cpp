@@ -22,6 +22,7 @@
 #include "cli/streams.h"
 #include "ir/error.h"
 #include "ir/text.h"
+#include "runtime/exec/make_engine.h"
 #include "runtime/group/group.h"
 #include "runtime/run/run_folder.h"
 #include "runtime/run/trained_network.h"
@@ -136,6 +137,7 @@ runtime::TrainResult train(const TrainCommandRequest& request, runtime::Group& g
     recorded = runtime::recorded_engine(folder);
   }
   const std::string engine = engine_of(request.engine, recorded);
+  runtime::share_devices(engine, group);
   runtime::Network network = runtime::resolve_network(asked);
   runtime::settle_shards(network.recipe, group, !request.resume.empty());
   const runtime::TrainRequest job{network.recipe,

@@ -1,6 +1,5 @@
 #include "runtime/device/other_load.h"
 
-#include <sched.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -10,6 +9,8 @@
 #include <iterator>
 #include <sstream>
 #include <utility>
+
+#include "runtime/device/process.h"
 
 namespace rewire::runtime {
 namespace {
@@ -30,16 +31,6 @@ double own_cpu_seconds() {
       seconds += static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
   }
   return seconds;
-}
-
-std::vector<int> allowed_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cpus;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return cpus;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
-  return cpus;
 }
 
 std::string read_proc_stat(const std::string& root) {
@@ -71,7 +62,7 @@ std::optional<double> busy_seconds(std::string_view proc_stat, const std::vector
 
 OtherLoad::OtherLoad(std::string root)
     : root_(std::move(root)),
-      allowed_(allowed_cpus()),
+      allowed_(allowed_cores()),
       wall_(wall_seconds_now()),
       own_(own_cpu_seconds()),
       busy_(busy_seconds(read_proc_stat(root_), allowed_)) {}

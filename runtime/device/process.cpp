@@ -29,10 +29,18 @@ std::optional<std::int64_t> heap_bytes() {
 #endif
 }
 
-int usable_cores(const std::string& root) {
+std::vector<int> allowed_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  const int cores = ::sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+  std::vector<int> cores;
+  if (::sched_getaffinity(0, sizeof(set), &set) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  return cores;
+}
+
+int usable_cores(const std::string& root) {
+  const int cores = static_cast<int>(allowed_cores().size());
   return std::max(1, std::min(cores, cgroup_limits(root).cores.value_or(cores)));
 }
 

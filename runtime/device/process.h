@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace rewire::runtime {
 
@@ -12,6 +13,9 @@ std::int64_t peak_memory_bytes();
 
 /// Returns the bytes on the heap now; nothing in a sanitizer's build, whose allocator does not report them.
 std::optional<std::int64_t> heap_bytes();
+
+/// Returns the processors that this process may run on, by the system's numbers; none if they cannot be read.
+std::vector<int> allowed_cores();
 
 /// Returns the number of cores that this process may run on, or fewer if its control groups have a quota of
 /// CPU time (cgroup.h); at least 1. Results never depend on it. `root` replaces "/".

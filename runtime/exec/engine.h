@@ -15,10 +15,13 @@
 #include "codegen/compile.h"
 #include "ir/module.h"
 #include "ir/passes/left_out.h"
+#include "runtime/exec/state_sums.h"
 #include "runtime/exec/tune/choice_record.h"
 #include "runtime/io/host_tensor.h"
 
 namespace rewire::runtime {
+
+class Group;
 
 class Engine {
  public:
@@ -31,6 +34,12 @@ class Engine {
   /// Returns the memory of a state, which the caller may read and change between runs. Empty if the engine has it elsewhere,
   /// or as other numbers.
   virtual std::span<std::byte> state_memory(std::string_view /*name*/) { return {}; }
+
+  /// Returns sums of these f32 states over the group, which the engine's device makes itself; null: the host must make
+  /// them. All ranks call it, and get an object or all get null. The engine and the group must outlive it.
+  virtual std::unique_ptr<StateSums> sums_over(Group& /*group*/, const std::vector<std::string>& /*states*/) {
+    return nullptr;
+  }
 
   /// Runs a function of the module. `inputs` are by argument name, results by result name. Throws UserError
   /// if the type of an input is wrong; the message names both types.

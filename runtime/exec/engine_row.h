@@ -45,6 +45,9 @@ struct EngineRow {
   /// Opens the engine for a verified module. Null: the evaluator, which compiles nothing.
   std::unique_ptr<JitEngine> (*open)(const ir::Module&, const EngineOptions&) = nullptr;
   EngineFacts (*facts)();
+  /// Chooses this rank's device; all ranks call it, before anything else of the engine. Throws UserError if a host has more
+  /// ranks than devices. Null: there is nothing to choose.
+  void (*share_devices)(Group&) = nullptr;
   /// Makes a module's function "trial" ready to be timed with the record's choices.
   Trial (*make_trial)(const ir::Module&, const EngineOptions&) = nullptr;
   /// Makes the choices that remain once ops are lowered.

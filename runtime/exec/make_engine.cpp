@@ -10,6 +10,7 @@
 #include "ir/passes/mixed_precision.h"
 #include "runtime/device/log.h"
 #include "runtime/exec/engine_row.h"
+#include "runtime/group/group.h"
 
 namespace rewire::runtime {
 namespace {
@@ -117,6 +118,11 @@ std::unique_ptr<JitEngine> make_compiling_engine(std::string_view name, const ir
   require_precision(name, module);
   if (row.open == nullptr) user_error("the engine '{}' compiles nothing", name);
   return row.open(module, options_of(settings));
+}
+
+void share_devices(std::string_view name, Group& group) {
+  const EngineRow& row = engine_row(name);
+  if (group.size() > 1 && row.share_devices != nullptr) row.share_devices(group);
 }
 
 EngineFacts engine_facts(std::string_view name) {

@@ -39,6 +39,10 @@ std::unique_ptr<Engine> make_engine(std::string_view name, const ir::Module& mod
 std::unique_ptr<JitEngine> make_compiling_engine(std::string_view name, const ir::Module& module,
                                                  const EngineSettings& settings = {});
 
+/// Chooses this rank's device, if the engine computes on one; all ranks of the group call it, before anything else of the
+/// engine. Throws UserError if a host has more ranks than devices.
+void share_devices(std::string_view name, Group& group);
+
 EngineFacts engine_facts(std::string_view name);
 
 /// Options for choices made by timing.

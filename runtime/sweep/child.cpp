@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -11,16 +12,13 @@
 #include <array>
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 #include "ir/error.h"
 
 namespace rewire::runtime {
-namespace {
 
-constexpr std::string_view kOurs = "rewire: ";
-constexpr int kPollMilliseconds = 100;
-
-struct Pipe {
+struct Child::Pipe {
   Pipe() {
     if (::pipe2(ends.data(), O_CLOEXEC) != 0)
       user_error("cannot start a run: {}", std::generic_category().message(errno));
@@ -31,6 +29,14 @@ struct Pipe {
   }
   Pipe(const Pipe&) = delete;
   Pipe& operator=(const Pipe&) = delete;
+  /// Reads what it holds now, and closes it at its end.
+  void take(std::string& text) {
+    std::array<char, 4096> buffer;
+    const ssize_t size = ::read(ends[0], buffer.data(), buffer.size());
+    if (size < 0 && errno == EINTR) return;
+    if (size <= 0) return close_end(0);
+    text.append(buffer.data(), static_cast<std::size_t>(size));
+  }
   void close_end(std::size_t i) {
     if (ends[i] >= 0) ::close(ends[i]);
     ends[i] = -1;
@@ -38,26 +44,52 @@ struct Pipe {
   std::array<int, 2> ends{-1, -1};
 };
 
+namespace {
+
+constexpr std::string_view kOurs = "rewire: ";
+constexpr int kPollMilliseconds = 100;
+
+/// What a process is started with.
+struct Start {
+  std::vector<std::string> arguments, environment;
+  cpu_set_t cores;
+  bool has_cores = false;
+};
+
+Start start_of(const std::vector<std::string>& arguments, const ProcessPlace& place) {
+  constexpr std::string_view kVisible = "CUDA_VISIBLE_DEVICES=";
+  Start start{.arguments = {"rewire"}, .environment = {}, .cores = {}, .has_cores = !place.cores.empty()};
+  start.arguments.insert(start.arguments.end(), arguments.begin(), arguments.end());
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const bool replaced = !place.device.empty() && std::string_view(*variable).starts_with(kVisible);
+    if (!replaced) start.environment.emplace_back(*variable);
+  }
+  if (!place.device.empty()) start.environment.push_back(std::string(kVisible) + place.device);
+  CPU_ZERO(&start.cores);
+  for (const int core : place.cores) CPU_SET(core, &start.cores);
+  return start;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> all;
+  for (std::string& word : words) all.push_back(word.data());
+  all.push_back(nullptr);
+  return all;
+}
+
 /// In the child, between fork and exec: nothing here may allocate.
-[[noreturn]] void become(char* const* arguments, const Pipe& out, const Pipe& err, pid_t parent) {
+[[noreturn]] void become(char* const* arguments, char* const* environment, const Start& start, int out,
+                         int err, pid_t parent) {
   ::setpgid(0, 0);  // so that the terminal's signals do not reach it
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(128 + SIGTERM);
+  if (start.has_cores) ::sched_setaffinity(0, sizeof(start.cores), &start.cores);
   const int nothing = ::open("/dev/null", O_RDONLY);
   ::dup2(nothing, STDIN_FILENO);
-  ::dup2(out.ends[1], STDOUT_FILENO);
-  ::dup2(err.ends[1], STDERR_FILENO);
-  ::execv("/proc/self/exe", arguments);
+  ::dup2(out, STDOUT_FILENO);
+  ::dup2(err, STDERR_FILENO);
+  ::execve("/proc/self/exe", arguments, environment);
   ::_exit(127);
-}
-
-/// Reads what the pipe holds now, and closes it at its end.
-void take(Pipe& pipe, std::string& text) {
-  std::array<char, 4096> buffer;
-  const ssize_t size = ::read(pipe.ends[0], buffer.data(), buffer.size());
-  if (size < 0 && errno == EINTR) return;
-  if (size <= 0) return pipe.close_end(0);
-  text.append(buffer.data(), static_cast<std::size_t>(size));
 }
 
 int wait_for(pid_t child) {
@@ -79,43 +111,61 @@ std::string last_complaint(std::string_view text) {
 
 }  // namespace
 
-ChildOutcome run_child(const std::vector<std::string>& arguments, const std::function<int()>& stop_signal,
-                       const std::function<void(std::string_view)>& on_text) {
-  std::vector<std::string> words = {"rewire"};
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-
-  Pipe out, err;
+Child::Child(const std::vector<std::string>& arguments, const ProcessPlace& place,
+             std::function<void(std::string_view)> on_text)
+    : on_text_(std::move(on_text)), out_(std::make_unique<Pipe>()), err_(std::make_unique<Pipe>()) {
+  Start start = start_of(arguments, place);
+  const std::vector<char*> words = pointers(start.arguments), variables = pointers(start.environment);
   const pid_t parent = ::getpid();
-  const pid_t child = ::fork();
-  if (child < 0) user_error("cannot start a run: {}", std::generic_category().message(errno));
-  if (child == 0) become(pointers.data(), out, err, parent);
-  out.close_end(1);
-  err.close_end(1);
+  process_ = ::fork();
+  if (process_ < 0) user_error("cannot start a run: {}", std::generic_category().message(errno));
+  if (process_ == 0) become(words.data(), variables.data(), start, out_->ends[1], err_->ends[1], parent);
+  out_->close_end(1);
+  err_->close_end(1);
+}
 
-  ChildOutcome outcome;
-  std::string errors;
-  std::size_t passed_on = 0;
-  bool told = false;
-  while (out.ends[0] >= 0 || err.ends[0] >= 0) {
-    if (const int signal = stop_signal(); signal != 0 && !told) {
-      ::kill(child, signal);
-      told = true;
-    }
-    std::array<pollfd, 2> watched = {{{out.ends[0], POLLIN, 0}, {err.ends[0], POLLIN, 0}}};
-    if (::poll(watched.data(), watched.size(), kPollMilliseconds) <= 0) continue;
-    if (watched[0].revents != 0) take(out, outcome.out);
-    if (watched[1].revents != 0) take(err, errors);
-    // Passes on whole lines only: no split characters, and no other output within a line.
-    const std::size_t whole = err.ends[0] < 0 ? errors.size() : errors.rfind('\n') + 1;
-    if (whole > passed_on) on_text(std::string_view(errors).substr(passed_on, whole - passed_on));
-    passed_on = std::max(passed_on, whole);
+Child::~Child() {
+  if (process_ < 0) return;
+  ::kill(process_, SIGTERM);
+  out_.reset();
+  err_.reset();
+  wait_for(process_);
+}
+
+void Child::pass_on(int signal) {
+  if (!was_signalled_) ::kill(process_, signal);
+  was_signalled_ = true;
+}
+
+void Child::read(std::span<const std::unique_ptr<Child>> children) {
+  std::vector<pollfd> watched;
+  for (const auto& child : children) {
+    watched.push_back({child->out_->ends[0], POLLIN, 0});
+    watched.push_back({child->err_->ends[0], POLLIN, 0});
   }
-  outcome.code = wait_for(child);
-  outcome.complaint = last_complaint(errors);
-  return outcome;
+  if (::poll(watched.data(), watched.size(), kPollMilliseconds) <= 0) return;
+  for (std::size_t i = 0; i < children.size(); ++i) {
+    Child& child = *children[i];
+    if (watched[2 * i].revents != 0) child.out_->take(child.out_text_);
+    if (watched[2 * i + 1].revents != 0) child.take_errors();
+  }
+}
+
+void Child::take_errors() {
+  err_->take(err_text_);
+  // Passes on whole lines only: no split characters, and no other output within a line.
+  const std::size_t whole = err_->ends[0] < 0 ? err_text_.size() : err_text_.rfind('\n') + 1;
+  if (whole > passed_on_) on_text_(std::string_view(err_text_).substr(passed_on_, whole - passed_on_));
+  passed_on_ = std::max(passed_on_, whole);
+}
+
+bool Child::is_silent() const {
+  return out_->ends[0] < 0 && err_->ends[0] < 0;
+}
+
+ChildOutcome Child::outcome() {
+  const int code = wait_for(std::exchange(process_, -1));
+  return {.code = code, .out = std::move(out_text_), .complaint = last_complaint(err_text_)};
 }
 
 }  // namespace rewire::runtime

@@ -2,9 +2,13 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "runtime/sweep/places.h"
 
 namespace rewire::runtime {
 
@@ -14,10 +18,38 @@ struct ChildOutcome {
   std::string complaint;  // the last line of stderr that begins with "rewire: ", without that
 };
 
-/// Runs this program's own file with `arguments` and waits. A signal that `stop_signal` reports is passed on
-/// once: a terminal's Ctrl-C reaches the child only in this way. `on_text` gets whole lines of stderr as
-/// they come. If this process dies, the child is asked to stop. Throws UserError if no process can be made.
-ChildOutcome run_child(const std::vector<std::string>& arguments, const std::function<int()>& stop_signal,
-                       const std::function<void(std::string_view)>& on_text);
+/// A process of this program's own file. A terminal's Ctrl-C does not reach it; if this process dies, it is asked to
+/// stop. Destroyed before it has ended, it is asked to stop, and waited for.
+class Child {
+ public:
+  /// Starts it with these arguments. `on_text` gets whole lines of its stderr as they come. Throws UserError if no
+  /// process can be made.
+  Child(const std::vector<std::string>& arguments, const ProcessPlace& place,
+        std::function<void(std::string_view)> on_text);
+  ~Child();
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  /// Passes a signal on, once.
+  void pass_on(int signal);
+  /// Reads what the children have written; waits for it 100 ms at most.
+  static void read(std::span<const std::unique_ptr<Child>> children);
+  /// Returns whether it has closed its output, as at its end.
+  bool is_silent() const;
+  /// Waits for its end. Called once.
+  ChildOutcome outcome();
+
+ private:
+  struct Pipe;
+
+  void take_errors();
+
+  std::function<void(std::string_view)> on_text_;
+  std::unique_ptr<Pipe> out_, err_;
+  int process_ = -1;
+  std::string out_text_, err_text_;
+  std::size_t passed_on_ = 0;  // of err_text_
+  bool was_signalled_ = false;
+};
 
 }  // namespace rewire::runtime

@@ -1,14 +1,12 @@
 #include "runtime/sweep/runner.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <system_error>
 
 #include "ir/error.h"
@@ -17,6 +15,7 @@
 #include "runtime/recipe/recipe.h"
 #include "runtime/run/mixed_data.h"
 #include "runtime/sweep/child.h"
+#include "runtime/sweep/lock.h"
 
 namespace rewire::runtime {
 namespace {
@@ -24,25 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kSignalled = 128;  // exit codes above it: stopped by the signal code - 128
-
-/// Allows one sweep at a time in a folder. The lock ends with the process.
-class Lock {
- public:
-  explicit Lock(const std::string& folder)
-      : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    if (descriptor_ < 0) user_error("cannot open {}: {}", folder, std::generic_category().message(errno));
-    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
-      ::close(descriptor_);
-      user_error("another sweep is running in {}", folder);
-    }
-  }
-  ~Lock() { ::close(descriptor_); }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-
- private:
-  int descriptor_;
-};
 
 /// "lr = 0.001" and "lr = 0.002": the first line in which two recipes differ.
 std::string difference(std::string_view was, std::string_view is) {
@@ -80,27 +60,65 @@ std::string as_written_today(const std::string& recipe, const std::string& file)
 
 class Runner {
  public:
-  Runner(const std::vector<SweepJob>& jobs, const std::string& folder,
+  Runner(const std::vector<SweepJob>& jobs, const std::string& folder, const SweepOptions& options,
          const std::function<int()>& stop_signal, SweepObserver& observer)
-      : jobs_(jobs), folder_(folder), stop_signal_(stop_signal), observer_(observer) {
+      : jobs_(jobs), folder_(folder), options_(options), stop_signal_(stop_signal), observer_(observer) {
     for (const SweepJob& job : jobs) runs_.push_back(job.run);
     for (const char* part : {"runs", "records"}) make_folder(FilePlace::below(folder, part));
   }
 
   SweepResult finish() {
-    read_records();
-    write_tables();
-    for (std::size_t i = 0; i < jobs_.size() && result_.stopped_by == 0; ++i) {
-      const std::optional<RunRecord>& record = result_.records[i];
-      if (record && record->status == RunRecord::Status::finished) continue;
-      result_.stopped_by = stop_signal_();
-      if (result_.stopped_by == 0) train(i);
+    {
+      const Others others = without_others();
+      read_records();
       write_tables();
     }
-    return std::move(result_);
+    std::vector<std::size_t> places;  // that are free, the first one last
+    for (std::size_t place = options_.places.size(); place-- > 0;) places.push_back(place);
+    std::size_t next = 0;
+    while (true) {
+      for (; next < jobs_.size() && !places.empty() && result_.stopped_by == 0; ++next) {
+        if (!is_to_train(next)) continue;
+        result_.stopped_by = stop_signal_();
+        if (result_.stopped_by != 0) break;
+        begin(next, places.back());
+        places.pop_back();
+      }
+      if (children_.empty()) return std::move(result_);
+      Child::read(children_);
+      const int stopped_by = stop_signal_();
+      for (std::size_t i = children_.size(); i-- > 0;) {
+        if (stopped_by != 0) children_[i]->pass_on(stopped_by);
+        if (!children_[i]->is_silent()) continue;
+        const Training ended = trainings_[i];
+        end(ended, children_[i]->outcome());
+        children_.erase(children_.begin() + static_cast<std::ptrdiff_t>(i));
+        trainings_.erase(trainings_.begin() + static_cast<std::ptrdiff_t>(i));
+        places.push_back(ended.place);
+      }
+    }
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+  using Others = std::optional<SweepLock>;
+
+  /// A run that is being trained.
+  struct Training {
+    std::size_t job, place;
+    Clock::time_point start;
+  };
+
+  /// With one run alone, keeps others away from the records and tables.
+  Others without_others() const {
+    return options_.only ? Others(SweepLock::of_tables(folder_)) : std::nullopt;
+  }
+  bool is_ours(std::size_t i) const { return !options_.only || *options_.only == i; }
+  bool is_to_train(std::size_t i) const {
+    const std::optional<RunRecord>& record = result_.records[i];
+    return is_ours(i) && !(record && record->status == RunRecord::Status::finished);
+  }
+
   std::string record_file(std::size_t i) const {
     return fmt::format("{}/records/{}.json", folder_, jobs_[i].run.name);
   }
@@ -135,7 +153,9 @@ class Runner {
   }
 
   void read_records() {
-    for (const SweepRun& run : runs_) take_former_name(run);
+    for (std::size_t i = 0; i < jobs_.size(); ++i)
+      if (is_ours(i)) take_former_name(runs_[i]);
+    result_.records.clear();
     for (std::size_t i = 0; i < jobs_.size(); ++i) {
       result_.records.push_back(read_record(place_of_record(i)));
       const std::optional<RunRecord>& record = result_.records.back();
@@ -149,7 +169,7 @@ class Runner {
     }
     for (std::size_t i = 0; i < jobs_.size(); ++i) {
       const std::optional<RunRecord>& record = result_.records[i];
-      if (record && record->plugins && *record->plugins != jobs_[i].plugins) set_aside(i);
+      if (is_ours(i) && record && record->plugins && *record->plugins != jobs_[i].plugins) set_aside(i);
     }
   }
 
@@ -187,12 +207,12 @@ class Runner {
     write_file_atomically(FilePlace::below(folder_, "table.tex"), latex_table(result_.rows));
   }
 
-  void train(std::size_t i) {
+  void begin(std::size_t i, std::size_t place) {
     const SweepJob& job = jobs_[i];
     const std::string folder = run_folder(i);
-    const FilePlace place = FilePlace::below(folder_, "runs/" + job.run.name);
     const bool resumes = is_file(FilePlace::below(folder, "recipe.toml"));
-    if (!resumes) remove_tree(place);  // a start that ended before it wrote its recipe
+    // A start may have ended before it wrote its recipe.
+    if (!resumes) remove_tree(FilePlace::below(folder_, "runs/" + job.run.name));
 
     std::vector<std::string> words = {"train"};
     if (resumes) {
@@ -209,15 +229,24 @@ class Runner {
     record.plugins = job.plugins;
     record.status = RunRecord::Status::begun;
     write_record(place_of_record(i), record);
+    result_.records[i] = std::move(record);
     observer_.begins(job, i + 1, jobs_.size(), resumes);
-    const auto start = std::chrono::steady_clock::now();
-    const ChildOutcome outcome =
-        run_child(words, stop_signal_, [&](std::string_view text) { observer_.says(text); });
-    record.wall_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    children_.push_back(std::make_unique<Child>(
+        words, options_.places[place], [this, &job](std::string_view text) { observer_.says(job, text); }));
+    trainings_.push_back({.job = i, .place = place, .start = Clock::now()});
+  }
+
+  void end(const Training& training, const ChildOutcome& outcome) {
+    const std::size_t i = training.job;
+    RunRecord record = *result_.records[i];
+    record.wall_seconds += std::chrono::duration<double>(Clock::now() - training.start).count();
     judge(record, outcome);
     write_record(place_of_record(i), record);
+    const Others others = without_others();
+    if (others) read_records();  // what they have trained meanwhile
     result_.records[i] = record;
-    if (result_.stopped_by == 0) observer_.ended(job, record);
+    write_tables();
+    if (record.status != RunRecord::Status::begun) observer_.ended(jobs_[i], record);
   }
 
   /// A run stopped by our signal stays `begun`. A run that ended in any other way has failed.
@@ -250,19 +279,24 @@ class Runner {
 
   const std::vector<SweepJob>& jobs_;
   const std::string& folder_;
+  const SweepOptions& options_;
   const std::function<int()>& stop_signal_;
   SweepObserver& observer_;
   std::vector<SweepRun> runs_;
   SweepResult result_;
+  std::vector<std::unique_ptr<Child>> children_;
+  std::vector<Training> trainings_;  // as the children
 };
 
 }  // namespace
 
 SweepResult run_sweep(const std::vector<SweepJob>& jobs, const std::string& folder,
-                      const std::function<int()>& stop_signal, SweepObserver& observer) {
+                      const SweepOptions& options, const std::function<int()>& stop_signal,
+                      SweepObserver& observer) {
   make_folder(folder);
-  const Lock lock(folder);
-  return Runner(jobs, folder, stop_signal, observer).finish();
+  const SweepLock lock =
+      options.only ? SweepLock::of_run(folder, jobs[*options.only].run.name) : SweepLock::whole(folder);
+  return Runner(jobs, folder, options, stop_signal, observer).finish();
 }
 
 }  // namespace rewire::runtime

@@ -1,4 +1,4 @@
-// Trains the runs of a sweep in turn, each in its own process, and keeps the results in one folder:
+// Trains the runs of a sweep, each in its own process, in turn or several at once, and keeps the results in one folder:
 //
 //   runs/NAME/          the run folder that `rewire train` made
 //   records/NAME.json   the run's recipe, whether it is finished, its numbers or its error
@@ -14,10 +14,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "runtime/sweep/places.h"
 #include "runtime/sweep/record.h"
 #include "runtime/sweep/sweep.h"
 #include "runtime/sweep/table.h"
@@ -39,8 +41,15 @@ class SweepObserver {
   virtual void begins(const SweepJob& job, std::size_t number, std::size_t count, bool resumes) = 0;
   /// Reports that another library made an earlier run, which is kept as `kept`.
   virtual void set_aside(const SweepJob& job, std::string_view why, std::string_view kept) = 0;
-  virtual void says(std::string_view text) = 0;  // the run, on its stderr
+  virtual void says(const SweepJob& job, std::string_view text) = 0;  // the run, on its stderr
   virtual void ended(const SweepJob& job, const RunRecord& record) = 0;
+};
+
+struct SweepOptions {
+  /// The place of each process; as many train at once. At least one.
+  std::vector<ProcessPlace> places;
+  /// The number of the one run to train, from 0, while other processes train others; otherwise all runs.
+  std::optional<std::size_t> only;
 };
 
 struct SweepResult {
@@ -50,9 +59,10 @@ struct SweepResult {
   int stopped_by = 0;                             // the signal, or 0: every run was tried
 };
 
-/// Runs the sweep. Throws UserError if another process works in the folder, it cannot be written, or a run
-/// in it has another recipe.
+/// Runs the sweep. Throws UserError if another process works in the folder, or with `only` on the same run, if it cannot
+/// be written, or if a run in it has another recipe.
 SweepResult run_sweep(const std::vector<SweepJob>& jobs, const std::string& folder,
-                      const std::function<int()>& stop_signal, SweepObserver& observer);
+                      const SweepOptions& options, const std::function<int()>& stop_signal,
+                      SweepObserver& observer);
 
 }  // namespace rewire::runtime

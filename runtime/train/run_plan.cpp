@@ -123,8 +123,6 @@ RunPlan::RunPlan(const TrainRequest& request, const RunProgress* start, const st
     user_error(
         "train.shards={} cannot be shared out to {} processes: start {} or fewer, or --set train.shards={}",
         shards, ranks, shards, ranks);
-  if (ranks > 1 && request.engine == kCudaEngine)
-    user_error("--device cuda: several processes train on CPUs only: start one");
   if (shards > 1 && !takes_any_batch(request.network)) {
     user_error("train.shards={}: the network takes batches of {} alone, which cannot be divided",
                recipe.train.shard_count(), face.batch);

@@ -1,9 +1,7 @@
 // The sums of a step over the processes of a run.
 #pragma once
 
-#include <span>
-#include <string>
-#include <vector>
+#include <memory>
 
 #include "ir/module.h"
 #include "runtime/exec/engine.h"
@@ -11,24 +9,9 @@
 
 namespace rewire::runtime {
 
-/// Replaces the states of programs::shard_sums() by their sums over all ranks: large ones in the engine's memory if the
-/// host may write there, small ones together in a copy.
-class ShardSums {
- public:
-  /// All must outlive it.
-  ShardSums(Engine& engine, const ir::Module& module, const ir::Function& accumulate, Group& group);
-  /// All ranks call it after the last batch of a step.
-  void add();
-
- private:
-  void read_small();
-  void write_small();
-
-  Engine& engine_;
-  Group& group_;
-  std::vector<std::span<float>> large_;
-  std::vector<const ir::Parameter*> small_;
-  std::vector<float> numbers_;  // of the small ones, one after another
-};
+/// Returns the sums of the states of programs::shard_sums(). If the engine cannot make them itself, the host does: of
+/// large states in the engine's memory, if it may write there, of small ones together in a copy. All must outlive it.
+std::unique_ptr<StateSums> make_shard_sums(Engine& engine, const ir::Module& module,
+                                           const ir::Function& accumulate, Group& group);
 
 }  // namespace rewire::runtime

@@ -81,9 +81,12 @@ void StepPipeline::submit_shared(const Phase& phase) {
                         rank};
   }
   gather_metrics(phase.train_metrics);
-  const ir::Module& module = plan_.programs.module;
-  const ir::Function& accumulate = module.function(phase.program("accumulate"));
-  sums_.try_emplace(&phase, engine_, module, accumulate, group_).first->second.add();
+  std::unique_ptr<StateSums>& sums = sums_[&phase];
+  if (sums == nullptr) {
+    const ir::Module& module = plan_.programs.module;
+    sums = make_shard_sums(engine_, module, module.function(phase.program("accumulate")), group_);
+  }
+  sums->add();
 }
 
 /// Adds the metrics of all batches of the step, in the order of batches.

@@ -70,7 +70,7 @@ class StepPipeline {
   Engine& engine_;
   RunPlan& plan_;
   Group& group_;
-  std::map<const Phase*, ShardSums> sums_;
+  std::map<const Phase*, std::unique_ptr<StateSums>> sums_;
   std::function<void(const StepResults&)> finished_;
   std::unique_ptr<Loader> loader_;
   std::deque<Pending> pending_;

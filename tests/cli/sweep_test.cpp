@@ -211,6 +211,100 @@ TEST_CASE("A sweep finds the runs that it named with 17 digits before, and renam
              REWIRE_CATCH_CONTAINS("holds this run twice, as " + out + "/records/" + name + ".json"));
 }
 
+/// Removes what depends on time from a table as JSON.
+json without_times(const std::string& text) {
+  json table = json::parse(text);
+  for (json& row : table.at("rows"))
+    for (const char* key : {"samples_per_s", "peak_mb", "wall_seconds"}) row.erase(key);
+  table.erase("sweep");
+  return table;
+}
+
+TEST_CASE("Runs trained at once, or one by one in processes of a job array, are those trained in turn") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("s.toml");
+  write_text(file, tiny_sweep("\"none\", " + gain("factor=0.5")));
+  const std::vector<std::string> names = {"none-s0", "none-s1", "gain-factor=0.5-s0", "gain-factor=0.5-s1"};
+  const std::string turn = folder.file("turn"), once = folder.file("once"), array = folder.file("an array");
+  const Outcome in_turn = sweep(file, turn, {"--json"});
+  REQUIRE(in_turn.code == 0);
+  const auto check_same = [&](const std::string& other) {
+    for (const std::string& name : names) {
+      const std::string weights = "/runs/" + name + "/weights.safetensors";
+      CHECK(read_text(other + weights) == read_text(turn + weights));
+    }
+    const Outcome again = sweep(file, other, {"--json"});
+    CHECK(without_times(again.out) == without_times(in_turn.out));
+  };
+
+  const Outcome at_once = rewire_command({"sweep", file, "--out", once, "--trust", "--jobs", "3"});
+  CHECK(at_once.code == 0);
+  for (const char* line : {"\n[3/4] gain-factor=0.5-s0\n", "\n[2/4] epoch 4/4 "})
+    CHECK_THAT(at_once.err, REWIRE_CATCH_CONTAINS(line));
+  check_same(once);
+
+  const std::string script = folder.file("array.sh");
+  const Outcome written = sweep(file, array, {"--slurm", script});
+  CHECK(written.code == 0);
+  CHECK(written.out ==
+        script + ": a job array of 4 runs; sbatch " + script + " trains them in " + array + "\n");
+  CHECK_THAT(read_text(script),
+             REWIRE_CATCH_CONTAINS("\n#SBATCH --array=0-3\n") &&
+                 REWIRE_CATCH_CONTAINS("\n#SBATCH --output='" + array + "/slurm-%A_%a.txt'\n"));
+  CHECK(fs::is_directory(array));
+  const Outcome exists = sweep(file, array, {"--slurm", script});
+  CHECK(exists.code == 2);
+  CHECK(exists.err == "rewire: --slurm " + script + ": this file exists\n");
+  std::string tasks;
+  for (int task = 0; task < 4; ++task)
+    tasks += "( SLURM_ARRAY_TASK_ID=" + std::to_string(task) + " bash '" + script + "' >/dev/null ) & p" +
+             std::to_string(task) + "=$!; ";
+  CHECK(std::system((tasks + "wait $p0 && wait $p1 && wait $p2 && wait $p3").c_str()) == 0);
+  // Whoever ended last has seen all runs.
+  CHECK_THAT(read_text(array + "/table.md"),
+             REWIRE_CATCH_CONTAINS("\n| none | 2 | ") && REWIRE_CATCH_CONTAINS("\n| gain:factor=0.5 | 2 | "));
+  check_same(array);
+}
+
+TEST_CASE("One run of a sweep keeps out the whole sweep and itself, and no other") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("s.toml"), out = folder.file("out");
+  write_text(file, replaced(replaced(tiny_sweep("\"none\""), "train.epochs = 4", "train.epochs = 40"),
+                            "data.count = 203", "data.count = 1603"));
+  const Words one = {"sweep", file, "--out", out, "--quiet", "--only"};
+  RunningCommand command(one + Words{"none-s0"});
+  REQUIRE(within_a_minute([&] { return checkpoints(out + "/runs/none-s0") >= 1; }));
+  CHECK(sweep(file, out).err == "rewire: another sweep is running in " + out + "\n");
+  CHECK(rewire_command(one + Words{"none-s0"}).err ==
+        "rewire: another process trains none-s0 in " + out + "\n");
+  RunningCommand other(one + Words{"none-s1"});
+  REQUIRE(within_a_minute([&] { return checkpoints(out + "/runs/none-s1") >= 1; }));
+  for (RunningCommand* running : {&command, &other}) {
+    running->signal(SIGUSR1);
+    CHECK(running->wait().code == 128 + SIGUSR1);
+  }
+  CHECK(rewire_command({"sweep", file, "--out", out, "--only", "none-s2"}).err ==
+        "rewire: --only none-s2: the sweep has no such run (did you mean 'none-s0'?)\n");
+  CHECK(sweep(file, out, {"--only", "none-s0", "--jobs", "2"}).err ==
+        "rewire: --only trains one run: drop it or --jobs\n");
+}
+
+TEST_CASE("A signal saves all runs that train at once") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("s.toml"), out = folder.file("out");
+  write_text(file, replaced(replaced(tiny_sweep("\"none\""), "train.epochs = 4", "train.epochs = 40"),
+                            "data.count = 203", "data.count = 1603"));
+  RunningCommand command({"sweep", file, "--out", out, "--quiet", "--jobs", "2"});
+  REQUIRE(within_a_minute(
+      [&] { return checkpoints(out + "/runs/none-s0") >= 1 && checkpoints(out + "/runs/none-s1") >= 1; }));
+  command.signal(SIGTERM);
+  CHECK(command.wait().code == 128 + SIGTERM);
+  for (const char* name : {"none-s0", "none-s1"}) {
+    CHECK(json::parse(read_text(out + "/records/" + name + ".json")).at("status") == "begun");
+    CHECK_FALSE(fs::exists(out + "/runs/" + name + "/weights.safetensors"));
+  }
+}
+
 TEST_CASE("What is wrong in a sweep is refused before anything is trained") {
   const TemporaryFolder folder;
   const std::string file = folder.file("s.toml"), out = folder.file("out");

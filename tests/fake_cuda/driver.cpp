@@ -2,7 +2,11 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstdlib>
 #include <cstring>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "ir/error.h"
 #include "tests/fake_cuda/abi.h"
@@ -72,6 +76,20 @@ int release(const Call& call, Space space, const std::byte* address) {
   return call.status;
 }
 
+/// The devices' own numbers: as many as $REWIRE_FAKE_CUDA_DEVICES says (1), of which $CUDA_VISIBLE_DEVICES lists some.
+std::vector<int> visible_devices() {
+  const char* count = std::getenv("REWIRE_FAKE_CUDA_DEVICES");
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  const int all = count == nullptr ? 1 : std::atoi(count);
+  std::vector<int> numbers;
+  std::istringstream list(visible == nullptr ? "" : visible);
+  for (std::string number; std::getline(list, number, ',');) {
+    if (std::atoi(number.c_str()) < all) numbers.push_back(std::atoi(number.c_str()));
+  }
+  for (int number = 0; visible == nullptr && number < all; ++number) numbers.push_back(number);
+  return numbers;
+}
+
 /// A copy as work of a stream. What is not pinned is read at once, as the driver does.
 int copy(const Call& call, const char* what, void* to, Space to_space, const void* from, Space from_space,
          std::size_t bytes, void* stream) {
@@ -128,22 +146,24 @@ REWIRE_FAKE_API int cuGetErrorString(int code, const char** text) {
 
 REWIRE_FAKE_API int cuDeviceGetCount(int* count) {
   const Call call("cuDeviceGetCount");
-  *count = 1;
+  *count = static_cast<int>(visible_devices().size());
   return call.status;
 }
 REWIRE_FAKE_API int cuDeviceGet(int* device, int ordinal) {
   const Call call("cuDeviceGet");
   *device = ordinal;
-  return call.status != kSuccess || ordinal == 0 ? call.status : static_cast<int>(kInvalidDevice);
+  const bool exists = ordinal >= 0 && ordinal < static_cast<int>(visible_devices().size());
+  return call.status != kSuccess || exists ? call.status : static_cast<int>(kInvalidDevice);
 }
 REWIRE_FAKE_API int cuDeviceGetName(char* name, int size, int) {
   const Call call("cuDeviceGetName");
   fmt::format_to_n(name, size, "Fake CUDA device{}", '\0');
   return call.status;
 }
-REWIRE_FAKE_API int cuDeviceGetUuid_v2(char* uuid, int) {
+REWIRE_FAKE_API int cuDeviceGetUuid_v2(char* uuid, int device) {
   const Call call("cuDeviceGetUuid_v2");
   for (int i = 0; i < 16; ++i) uuid[i] = static_cast<char>(i);
+  uuid[0] = static_cast<char>(visible_devices().at(static_cast<std::size_t>(device)));
   return call.status;
 }
 REWIRE_FAKE_API int cuDeviceTotalMem_v2(std::size_t* bytes, int) {
@@ -163,9 +183,13 @@ REWIRE_FAKE_API int cuDeviceGetAttribute(int* value, int attribute, int) {
   return call.refuse(kInvalidValue, fmt::format("attribute {} is not known to the fake", attribute));
 }
 
-REWIRE_FAKE_API int cuDevicePrimaryCtxRetain(void** context, int) {
+REWIRE_FAKE_API int cuDevicePrimaryCtxRetain(void** context, int device) {
   const Call call("cuDevicePrimaryCtxRetain");
   if (call.status != kSuccess) return call.status;
+  const int number = visible_devices().at(static_cast<std::size_t>(device));
+  if (call.world.context_uses > 0 && call.world.device != number)
+    return call.refuse(kNotSupported, "the fake computes on one device of a process");
+  call.world.device = number;
   ++call.world.context_uses;
   *context = &context_object;
   return kSuccess;

@@ -100,6 +100,7 @@ class World {
   std::recursive_mutex mutex;
   bool initialized = false;
   int context_uses = 0, streams_made = 0;
+  int device = 0;                                 // its own number, of the context
   std::map<const std::byte*, Allocation> memory;  // by the address given out
   std::map<const void*, std::shared_ptr<Stream>> streams;
   std::map<const void*, std::shared_ptr<Event>> events;

@@ -8,6 +8,7 @@
 
 #include "codegen/files/digest.h"
 #include "runtime/io/files.h"
+#include "tests/fake_cuda/use.h"
 #include "tests/runtime_group/launcher.h"
 #include "tests/support/temporary_folder.h"
 
@@ -99,6 +100,53 @@ TEST_CASE(
     CHECK(weights(run) == weights(whole));
     std::filesystem::remove_all(run);
   }
+}
+
+/// The environment of a machine with so many GPUs, as words of the shell.
+std::string gpus(int count) {
+  std::string words = fmt::format("REWIRE_FAKE_CUDA_DEVICES={} ", count);
+  for (const auto& [name, value] : fake_cuda::environment()) words += fmt::format("{}={} ", name, value);
+  return words;
+}
+
+TEST_CASE("Ranks with a GPU each train to the bits of one process, with NCCL and without it") {
+  if (!has_mpirun()) return;
+  const TemporaryFolder folder;
+  const std::string settings =
+      " --device cuda --no-autotune --plain --set model.dim=8 --set model.depth=1 --set model.heads=2 --set "
+      "model.patch=14 --set model.dropout=0.1 --set data.format=synthetic --set data.count=48 --set "
+      "train.batch=8 "
+      "--set train.shards=4 --set train.epochs=2 --set train.clip_norm=0.1 --set transforms.crop_padding=2";
+  const auto train = [&](const std::string& name, const std::string& environment, int ranks) {
+    const Ended ended = run_line("export " + environment + "; " + launch(ranks) +
+                                 begin(folder.file(name), settings) + " 2>&1");
+    CAPTURE(name, ended.text);
+    CHECK(ended.code == 0);
+    return ended.text;
+  };
+  train("one", gpus(1), 1);
+  for (const int ranks : {2, 4}) {
+    const std::string name = std::to_string(ranks);
+    CHECK(train(name, gpus(ranks), ranks).find("travel through the hosts") == std::string::npos);
+    CHECK(weights(folder.file(name)) == weights(folder.file("one")));
+  }
+  CHECK_THAT(train("without", gpus(2) + "REWIRE_NCCL=/missing", 2),
+             REWIRE_CATCH_CONTAINS("gradients travel through the hosts, which is slow: rank 0 has no NCCL"));
+  CHECK(weights(folder.file("without")) == weights(folder.file("one")));
+
+  // SLURM can let each task see its own GPU alone.
+  const std::string run = begin(folder.file("own"), settings);
+  const Ended own = run_line("export " + gpus(3) + "; " + launch(1) +
+                             " mpirun --allow-run-as-root --oversubscribe -n 1 -x CUDA_VISIBLE_DEVICES=2" +
+                             run + " : -n 1 -x CUDA_VISIBLE_DEVICES=0" + run + " 2>&1");
+  CAPTURE(own.text);
+  CHECK(own.code == 0);
+  CHECK(weights(folder.file("own")) == weights(folder.file("one")));
+
+  const Ended few =
+      run_line("export " + gpus(2) + "; " + launch(4) + begin(folder.file("few"), settings) + " 2>&1");
+  CHECK(few.code == 2 << 8);
+  CHECK_THAT(few.text, REWIRE_CATCH_CONTAINS(", which has 2 GPUs for them: each rank needs one\n"));
 }
 
 TEST_CASE("A bad request of several ranks is one line and exit code 2") {

@@ -12,6 +12,8 @@
 namespace rewire::runtime::cuda {
 namespace {
 
+int chosen_device = 0;
+
 std::atomic<std::int64_t> held_bytes = 0, peak_bytes = 0;  // of DeviceMemory
 
 // Values of the driver's enumerations.
@@ -51,6 +53,14 @@ std::size_t size_of(std::int64_t bytes) {
 }
 
 }  // namespace
+
+int own_device() {
+  return chosen_device;
+}
+
+void set_own_device(int ordinal) {
+  chosen_device = ordinal;
+}
 
 int device_count() {
   int count = 0;

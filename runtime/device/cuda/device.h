@@ -24,13 +24,17 @@ struct DeviceFacts {
 };
 
 int device_count();
+/// Returns the device that this process computes on: 0, or what set_own_device() was given.
+int own_device();
+/// For one of several processes of a host. Called before anything uses a device.
+void set_own_device(int ordinal);
 /// Returns the facts of a device. Throws UserError if there is none of this number.
 DeviceFacts device_facts(int ordinal);
 
 /// The device's primary context, current on the thread that makes it and on each that calls enter().
 class Context {
  public:
-  explicit Context(int ordinal = 0);
+  explicit Context(int ordinal = own_device());
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;

@@ -12,11 +12,13 @@
 #include "ir/passes/mixed_precision.h"
 #include "runtime/device/log.h"
 #include "runtime/exec/checks.h"
+#include "runtime/exec/cuda/device_sums.h"
 #include "runtime/exec/cuda/kernels.h"
 #include "runtime/exec/cuda/lowering.h"
 #include "runtime/exec/cuda/program.h"
 #include "runtime/exec/cuda/staging.h"
 #include "runtime/exec/launch_times.h"
+#include "runtime/group/agreement.h"
 
 namespace rewire::runtime {
 namespace {
@@ -40,6 +42,9 @@ class State {
   Address address(const std::string& parameter) const {
     return memory_.address() + static_cast<Address>(offsets_.find(parameter)->second);
   }
+  DeviceNumbers numbers(const ir::Parameter& parameter) const {
+    return {address(parameter.name), parameter.type.elements()};
+  }
   void clear(const cuda::Stream& stream) const {
     stream.fill(memory_.address(), 0, memory_.bytes(), "of the state");
   }
@@ -49,6 +54,37 @@ class State {
   std::map<std::string, std::int64_t, std::less<>> offsets_;
   cuda::DeviceMemory memory_;
 };
+
+/// Joins numbers that are neighbours: between them lie only zeros that align the state.
+std::vector<DeviceNumbers> joined(std::vector<DeviceNumbers> parts) {
+  std::ranges::sort(parts, {}, &DeviceNumbers::first);
+  const auto bytes = [](std::int64_t count) { return count * static_cast<std::int64_t>(sizeof(float)); };
+  std::vector<DeviceNumbers> all;
+  for (const DeviceNumbers& part : parts) {
+    const bool follows =
+        !all.empty() &&
+        part.first == all.back().first + static_cast<Address>(device_aligned(bytes(all.back().count)));
+    if (!follows) {
+      all.push_back(part);
+      continue;
+    }
+    const auto gap = static_cast<std::int64_t>(part.first - all.back().first) / bytes(1) - all.back().count;
+    all.back().count += gap + part.count;
+  }
+  return all;
+}
+
+/// Returns whether all ranks have NCCL; if not, says so.
+bool all_have_nccl(Group& group) {
+  const std::optional<std::string> missing = cuda::nccl_missing();
+  const std::vector<char> lacks = gathered(group, char{missing.has_value()});
+  const auto rank = std::ranges::find(lacks, char{true}) - lacks.begin();
+  if (rank == group.size()) return true;
+  write_log(LogLevel::warning,
+            fmt::format("gradients travel through the hosts, which is slow: rank {} has no NCCL{}", rank,
+                        missing ? fmt::format(" ({})", *missing) : ""));
+  return false;
+}
 
 /// A program with the memory of its runs.
 struct Compiled {
@@ -115,6 +151,17 @@ class CudaEngine final : public JitEngine {
     CudaEngineOptions options = options_;
     options.overrides.clear();  // they name kernels of this module
     return make_cuda_engine(module, options);
+  }
+
+  std::unique_ptr<StateSums> sums_over(Group& group, const std::vector<std::string>& states) override {
+    if (!all_have_nccl(group)) return nullptr;
+    context_.enter();
+    if (communicator_ == nullptr) communicator_ = make_communicator(group);
+    std::vector<DeviceNumbers> numbers;
+    for (const std::string& name : states)
+      numbers.push_back(state_.numbers(checked_parameter(module_, name)));
+    return make_device_sums(joined(std::move(numbers)), *communicator_, group, streams_.compute,
+                            target_.arch);
   }
 
   codegen::Compiled lower(std::string_view function, ir::PassContext& context) override {
@@ -301,6 +348,7 @@ class CudaEngine final : public JitEngine {
   CudaKernels kernels_;
   CudaLibraries libraries_;
   State state_;
+  std::unique_ptr<cuda::Communicator> communicator_;
   cuda::DeviceMemory arena_;
   std::map<std::string, std::unique_ptr<Compiled>, std::less<>> programs_;
   Runs runs_;  // runs whose results have not been read
@@ -317,7 +365,7 @@ codegen::cuda::DeviceTarget target_of(const cuda::DeviceFacts& facts) {
 std::string cuda_missing() {
   if (const auto problem = cuda::driver_missing()) return *problem;
   if (cuda::device_count() == 0) return "the NVIDIA driver has no device";
-  if (const cuda::DeviceFacts facts = cuda::device_facts(0); facts.arch < kOldestArch)
+  if (const cuda::DeviceFacts facts = cuda::device_facts(cuda::own_device()); facts.arch < kOldestArch)
     return fmt::format("{} has compute capability {}.{}; kernels are made for 8.0 and newer", facts.name,
                        facts.arch / 10, facts.arch % 10);
   if (const auto problem = codegen::cuda::nvrtc_missing()) return *problem;

@@ -24,7 +24,7 @@
 namespace rewire::runtime {
 
 struct CudaEngineOptions {
-  int device = 0;
+  int device = cuda::own_device();
   CompileOptions compiling;
   bool fuse = true;  // false: one kernel per op, for the differential tests
   /// The algorithms of matrix products and the schedules of kernels. Without one, cuBLASLt's first algorithm

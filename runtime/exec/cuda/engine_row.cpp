@@ -2,8 +2,13 @@
 #include "runtime/exec/engine_row.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/library/cublas_lt.h"
@@ -20,6 +25,7 @@
 #include "runtime/exec/cuda/tune/gemm_choices.h"
 #include "runtime/exec/cuda/tune/tile_choices.h"
 #include "runtime/exec/make_engine.h"
+#include "runtime/group/agreement.h"
 
 namespace rewire::runtime {
 namespace {
@@ -31,7 +37,7 @@ CompileOptions compiling(const EngineOptions& options) {
 /// Holds a context that is never released. Libraries keep what they loaded into a context while engines come
 /// and go. When the process ends, the driver may be unloaded before our destructors run.
 void hold_context() {
-  static const auto* const context = new cuda::Context(0);
+  static const auto* const context = new cuda::Context();
   static_cast<void>(context);
 }
 
@@ -54,7 +60,7 @@ EngineFacts cuda_facts() {
   require_engine(kCudaEngine);
   int version = 0;
   cuda::driver().version("", &version);
-  EngineFacts facts{describe(cuda::device_facts(0)),
+  EngineFacts facts{describe(cuda::device_facts(cuda::own_device())),
                     {{"driver", fmt::format("{}.{}", version / 1000, version % 1000 / 10)},
                      {"NVRTC", codegen::cuda::nvrtc_version()},
                      {"cuBLASLt", codegen::CublasLt::version()}},
@@ -87,11 +93,43 @@ void choose_on_device(const ir::Module& module, const std::vector<std::string>& 
 
 }  // namespace
 
+/// A rank's host and GPUs, as it tells the others.
+struct RankDevices {
+  std::array<char, 256> host{};
+  std::array<char, 64>
+      first{};  // what names the first device: all that it sees of one GPU each may be different
+  int count = 0;
+};
+
+/// Gives the ranks of a host its devices in turn, or each the one device that its launcher lets it see.
+void share_devices(Group& group) {
+  require_engine(kCudaEngine);
+  RankDevices own;
+  ::gethostname(own.host.data(), own.host.size() - 1);
+  own.count = cuda::device_count();
+  const std::string uuid = cuda::device_facts(0).uuid;
+  std::copy_n(uuid.begin(), std::min(uuid.size(), own.first.size() - 1), own.first.begin());
+  const std::vector<RankDevices> all = gathered(group, own);
+  std::vector<RankDevices> here;  // the ranks of this host
+  int number = 0;                 // of this one among them
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (static_cast<int>(rank) == group.rank()) number = static_cast<int>(here.size());
+    if (all[rank].host == own.host) here.push_back(all[rank]);
+  }
+  const auto same_first = [&](const RankDevices& rank) { return rank.first == own.first; };
+  if (std::ranges::count_if(here, same_first) == 1) return;  // nobody else sees it
+  if (own.count < static_cast<int>(here.size()))
+    user_error("--device cuda: {} ranks run on {}, which has {} GPU{} for them: each rank needs one",
+               here.size(), own.host.data(), own.count, own.count == 1 ? "" : "s");
+  cuda::set_own_device(number);
+}
+
 const EngineRow kCudaEngineRow{.name = kCudaEngine,
                                .on_cpu = false,
                                .missing = cuda_missing,
                                .open = open_cuda,
                                .facts = cuda_facts,
+                               .share_devices = share_devices,
                                .make_trial = make_cuda_trial,
                                .choose_late = choose_on_device};
 

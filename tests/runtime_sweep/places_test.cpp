@@ -1,0 +1,33 @@
+// The places of processes that train at once: each core belongs to one, as long as there are enough.
+#include "runtime/sweep/places.h"
+
+#include "runtime/device/process.h"
+#include "tests/support/catch.h"
+
+namespace rewire::test {
+namespace {
+
+using runtime::ProcessPlace;
+
+TEST_CASE("Processes divide the cores, and share them if they are more") {
+  const std::vector<int> cores = runtime::allowed_cores();
+  REQUIRE_FALSE(cores.empty());
+  CHECK(runtime::divided_places(1, false).at(0).cores.empty());
+  const auto most = static_cast<int>(cores.size());
+  for (int count = 2; count <= 2 * most + 1; ++count) {
+    CAPTURE(count, most);
+    const std::vector<ProcessPlace> places = runtime::divided_places(count, false);
+    REQUIRE(places.size() == static_cast<std::size_t>(count));
+    std::vector<int> all;
+    for (const ProcessPlace& place : places) {
+      CHECK(place.device.empty());
+      CHECK_FALSE(place.cores.empty());
+      all.insert(all.end(), place.cores.begin(), place.cores.end());
+    }
+    if (count <= most) CHECK(all == cores);
+    if (count > most) CHECK(all.size() == static_cast<std::size_t>(count));
+  }
+}
+
+}  // namespace
+}  // namespace rewire::test
