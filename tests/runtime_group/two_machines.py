@@ -105,7 +105,7 @@ def alone(rewire, *words):
 class Machines:
     def __init__(self, rewire, folder):
         self.rewire, self.folder = rewire, folder
-        self.agent = folder / "agent"
+        self.agent, self.output = folder / "agent", folder / "output"
         # What mpirun calls in place of ssh: AGENT HOST COMMAND.
         self.agent.write_text(f"#!/bin/sh\nshift\nexec ip netns exec {B} unshare --uts sh -c "
                               "\"hostname machine-b; $*\"\n")
@@ -115,17 +115,21 @@ class Machines:
         network = "10.77.0.0/24"
         launcher = ["ip", "netns", "exec", A, "mpirun", "--allow-run-as-root", "--bind-to", "none", "-n", "2", "-H",
                     "10.77.0.1:1,10.77.0.2:1", "--mca", "plm_rsh_agent", str(self.agent), "--mca", "btl", "tcp,self",
-                    "--mca", "btl_tcp_if_include", network, "--mca", "oob_tcp_if_include", network]
-        return subprocess.Popen([*launcher, self.rewire, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                text=True)
+                    "--mca", "btl_tcp_if_include", network, "--mca", "oob_tcp_if_include", network,
+                    # Otherwise mpirun waits for minutes until it takes a machine for lost (docs/guide/scale.md).
+                    "--mca", "oob_tcp_keepalive_time", "5", "--mca", "oob_tcp_keepalive_intvl", "5",
+                    "--mca", "oob_tcp_keepalive_probes", "3"]
+        # Into a file: the launcher's daemon on the other machine may live on, with the other end of a pipe.
+        with open(self.output, "wb") as output:
+            return subprocess.Popen([*launcher, self.rewire, *words], stdout=output, stderr=subprocess.STDOUT)
 
 
-def ranks():
-    """The processes of both ranks."""
+def processes(name):
+    """The processes of this name on both machines."""
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         try:
-            if entry.name.isdigit() and (entry / "comm").read_text().strip() == "rewire":
+            if entry.name.isdigit() and (entry / "comm").read_text().strip() == name:
                 environment = (entry / "environ").read_bytes()
                 if f"REWIRE_TWO_MACHINES={os.getpid()}".encode() in environment:
                     found.append(int(entry.name))
@@ -145,7 +149,8 @@ def same_weights(machines, relay, name, delay, epochs, expected):
     relay.delay, relay.frames = delay, 0
     begin = time.monotonic()
     process = machines.start(train_words(run, epochs))
-    text = process.communicate(timeout=400)[0]
+    process.wait(timeout=400)
+    text = machines.output.read_text(errors="replace")
     check(process.returncode == 0, f"{name}: exit code {process.returncode}", text)
     check(relay.frames > 1000, f"{name}: {relay.frames} frames have passed", text)
     check(digest(run) == expected, f"{name}: other weights than one process", text)
@@ -162,27 +167,29 @@ def lost_connection(machines, relay, epochs, expected):
         time.sleep(0.01)
     relay.lost = True
     begin = time.monotonic()
-    while ranks() and time.monotonic() < begin + 100:
+    while processes("rewire") and time.monotonic() < begin + 100:
         time.sleep(0.1)
     seconds = time.monotonic() - begin
-    left = ranks()
+    left = processes("rewire")
     for rank in left:
         os.kill(rank, 9)
     try:
-        text = process.communicate(timeout=20)[0]
-        launcher = f"mpirun ended with {process.returncode}"
+        process.wait(timeout=60)
+        launcher = f"mpirun ended after {time.monotonic() - begin:.1f} s with {process.returncode}"
     except subprocess.TimeoutExpired:
-        process.terminate()
-        text = process.communicate(timeout=20)[0]
-        launcher = "mpirun had to be ended"
+        process.kill()
+        check(False, "lost: mpirun is still there", machines.output.read_text(errors="replace"))
+    text = machines.output.read_text(errors="replace")
+    for daemon in processes("orted"):
+        os.kill(daemon, 9)
     lines = [line for line in text.splitlines() if line.startswith("rewire: ")]
     check(not left and seconds < LONGEST, f"lost: ranks were there after {seconds:.0f} s", text)
     check(any(" has said nothing for 20 s" in line for line in lines), "lost: no line names the silent rank", text)
     again = alone(machines.rewire, "train", "--no-autotune", "--plain", "--resume", str(run))
     check(again.returncode == 0, "lost: it cannot be resumed", again.stderr)
     check(digest(run) == expected, "lost: resumed to other weights")
-    print(f"lost: both ranks ended after {seconds:.1f} s, {launcher}; resumed by one process to the same weights\n"
-          f"  {lines[0]}")
+    print(f"lost: both ranks ended after {seconds:.1f} s, {launcher}; resumed by one process to the same weights")
+    print("  " + "\n  ".join(lines))
 
 
 def main():
