@@ -35,7 +35,7 @@ void declare_overrides(std::vector<std::string>& overrides, Options& options) {
       .takes(Values::named_file, {".cu"});
 }
 
-std::string engine_of(const EngineRequest& request, const std::string& recorded) {
+std::string engine_named(const EngineRequest& request, const std::string& recorded) {
   if (request.device == "cuda" && !request.engine.empty())
     user_error("--engine {} runs on the CPU: drop it or --device cuda", request.engine);
   std::string name = request.engine;
@@ -43,6 +43,11 @@ std::string engine_of(const EngineRequest& request, const std::string& recorded)
   const bool goes_on = request.device.empty() || recorded != runtime::kCudaEngine;
   if (name.empty() && goes_on) name = recorded;
   if (name.empty()) name = runtime::engine_names().front();
+  return name;
+}
+
+std::string engine_of(const EngineRequest& request, const std::string& recorded) {
+  std::string name = engine_named(request, recorded);
   runtime::require_engine(name);
   return name;
 }

@@ -19,6 +19,8 @@ void declare_device(EngineRequest& request, Options& options);
 /// Declares --override-kernel, for kernels of --device cuda.
 void declare_overrides(std::vector<std::string>& overrides, Options& options);
 
+/// Returns the name for runtime::make_engine, for another machine: does not ask whether this one has what it needs.
+std::string engine_named(const EngineRequest& request, const std::string& recorded = "");
 /// Returns the name for runtime::make_engine. `recorded` is the engine that a resumed run began with. Throws
 /// UserError if the engine does not belong to the device, or if this machine lacks what the device needs.
 std::string engine_of(const EngineRequest& request, const std::string& recorded = "");

@@ -14,6 +14,13 @@ std::string in_quotes(std::string_view word) {
   return "'" + shell_escaped(word, '\'') + "'";
 }
 
+/// Doubles each %, which begins a pattern in a file name of sbatch.
+std::string without_patterns(std::string_view path) {
+  std::string doubled;
+  for (const char c : path) doubled += c == '%' ? "%%" : std::string(1, c);
+  return doubled;
+}
+
 }  // namespace
 
 std::string slurm_script(const SlurmArray& array) {
@@ -34,8 +41,9 @@ runs=(
 exec {}--only "${{runs[SLURM_ARRAY_TASK_ID]}}"
 )",
                      in_quotes(visible(array.name)), array.runs.size() - 1,
-                     in_quotes(visible(array.folder) + "/slurm-%A_%a.txt"), visible(array.sweep),
-                     in_quotes(std::filesystem::current_path().string()), runs, command);
+                     in_quotes(without_patterns(visible(array.folder)) + "/slurm-%A_%a.txt"),
+                     visible(array.sweep), in_quotes(std::filesystem::current_path().string()), runs,
+                     command);
 }
 
 }  // namespace rewire::cli

@@ -1,5 +1,7 @@
 #include "cli/stop.h"
 
+#include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <array>
@@ -16,6 +18,17 @@ namespace {
 volatile std::sig_atomic_t received = 0, asked_for = 0;
 const char* first_line = nullptr;  // set before the handler is installed, as the next
 bool speaks = true;
+// A sweep passes its signals on to its runs, which may get the same one from elsewhere, as with all processes of a job.
+bool is_run_of_sweep = false;
+timespec first_time{};
+constexpr time_t kRepeatSeconds = 2;
+
+/// Whether a signal after the first one may be the same request. It is safe in a signal handler.
+bool repeats() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return is_run_of_sweep && asked_for != 0 && now.tv_sec - first_time.tv_sec < kRepeatSeconds;
+}
 
 /// Writes the message. It is safe in a signal handler.
 void say_stopped(int signal) {
@@ -36,6 +49,12 @@ void say_first(const char* line) {
 void note(int signal) {
   const int cause = errno;
   const bool is_first = received == 0;
+  if (is_first) {
+    ::clock_gettime(CLOCK_MONOTONIC, &first_time);
+  } else if (repeats()) {
+    errno = cause;
+    return;
+  }
   // Set before anything is written: a blocked terminal stops this thread, and the next signal must end the
   // process.
   received = signal;
@@ -51,6 +70,9 @@ void note(int signal) {
 }  // namespace
 
 void listen_for_stop(const char* line, bool says) {
+  int signal_at_end_of_parent = 0;
+  ::prctl(PR_GET_PDEATHSIG, &signal_at_end_of_parent);
+  is_run_of_sweep = signal_at_end_of_parent != 0;  // runtime/sweep/child.cpp sets it
   first_line = line;
   speaks = says;
   struct sigaction action{};

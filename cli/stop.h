@@ -1,5 +1,5 @@
 // SIGINT, SIGTERM, SIGHUP and SIGUSR1 (a SLURM job's warning before its end) as a request that the training loop polls. The first signal lets the loop save;
-// a second one of any kind ends the process at once. Before the first poll there is nothing to save and
+// a second one of any kind ends the process at once, but one within two seconds of the first does not end a sweep's run. Before the first poll there is nothing to save and
 // compiling may take minutes, so a signal ends the process at once, with one line. A signal that is ignored
 // when the process begins (nohup) stays ignored.
 #pragma once

@@ -227,8 +227,10 @@ void write_slurm(const SweepRequest& request, const std::vector<runtime::SweepJo
   if (std::filesystem::exists(request.slurm)) user_error("--slurm {}: this file exists", request.slurm);
   SlurmArray array;
   array.sweep = request.sweep;
-  array.name = std::filesystem::path(folder).filename().string();
-  array.folder = std::filesystem::absolute(folder).lexically_normal().string();
+  std::filesystem::path place = std::filesystem::absolute(folder).lexically_normal();
+  if (!place.has_filename()) place = place.parent_path();  // DIR/
+  array.name = place.filename().string();
+  array.folder = place.string();
   for (const runtime::SweepJob& job : jobs) array.runs.push_back(job.run.name);
   array.command = {std::filesystem::read_symlink("/proc/self/exe").string(), "sweep", request.sweep, "--out",
                    folder};
@@ -241,7 +243,10 @@ void write_slurm(const SweepRequest& request, const std::vector<runtime::SweepJo
 }
 
 void run(const SweepRequest& request) {
-  const std::string engine = engine_of(request.engine);
+  const bool writes_script = !request.slurm.empty();
+  if (writes_script && (!request.only.empty() || request.jobs > 1 || request.json))
+    user_error("--slurm only writes a script: drop --only, --jobs and --json");
+  const std::string engine = writes_script ? engine_named(request.engine) : engine_of(request.engine);
   if (!request.only.empty() && request.jobs > 1) user_error("--only trains one run: drop it or --jobs");
   const runtime::Sweep sweep = runtime::read_sweep(request.sweep);
   std::vector<runtime::SweepJob> jobs;
@@ -249,7 +254,7 @@ void run(const SweepRequest& request) {
     jobs.push_back(make_job(request, sweep, std::move(one)));
   const std::string folder =
       request.out.empty() ? "sweeps/" + std::filesystem::path(request.sweep).stem().string() : request.out;
-  if (!request.slurm.empty()) return write_slurm(request, jobs, folder);
+  if (writes_script) return write_slurm(request, jobs, folder);
   runtime::SweepOptions options;
   if (!request.only.empty()) options.only = job_named(request.only, jobs);
   const auto at_once = std::min<std::size_t>(static_cast<std::size_t>(request.jobs), jobs.size());

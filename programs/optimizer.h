@@ -25,6 +25,7 @@ struct Trainable {
   ir::Value value;
   ir::Value gradient;
   ir::Value updates = {};  // i64[], the updates that it has had; none: the optimizer's count
+  bool is_own = true;      // false: another process updates it
   ir::Value moves = {};    // i1[], whether this step moves it and its states; none: it does
   /// Maps the optimizer's new value to the weight's; none: the identity.
   std::function<ir::Value(ir::Value)> after = {};
@@ -177,7 +178,8 @@ struct ChosenOptimizer {
 /// Emits training_point() of a weight.
 ir::Value emit_training_point(ir::Builder& builder, const ChosenOptimizer& chosen, const Trainable& weight);
 /// Emits new values of every weight and of its states, and their `update`s predicated on `finite` (i1[]).
-/// Adds the states to the module. Returns the new weights in the order of `weights`.
+/// Adds the states to the module. Returns the new weights in the order of `weights`. Of a weight that another process
+/// updates there is neither: its new value is empty.
 std::vector<ir::Value> emit_updates(ir::Builder& builder, const ChosenOptimizer& chosen,
                                     const std::vector<Trainable>& weights, const StepScalars& step,
                                     ir::Value finite);

@@ -229,6 +229,10 @@ std::vector<Value> emit_updates(Builder& b, const ChosenOptimizer& chosen,
   std::vector<Value> next;
   chosen.optimizer->begin(b, weights, step);
   for (const Trainable& weight : weights) {
+    if (!weight.is_own) {
+      next.emplace_back();
+      continue;
+    }
     b.set_location("optimizer." + weight.name);
     const Value updates = weight.updates ? weight.updates : step.updates;
     const Updated updated = chosen.optimizer->update(b, weight, read_states(b, chosen, weight, updates));

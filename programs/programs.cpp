@@ -33,6 +33,14 @@ std::string average_name(std::string_view weight) {
   return fmt::format("ema.{}", weight);
 }
 
+std::string_view weight_of(const ir::Parameter& state) {
+  const std::string_view name = state.name;
+  if (state.kind == ir::StateKind::weight) return name;
+  if (state.kind == ir::StateKind::average) return name.substr(name.find('.') + 1);
+  if (state.kind != ir::StateKind::moment || name.starts_with("optimizer.step")) return "";
+  return name.substr(name.find('.', name.find('.') + 1) + 1);  // "<optimizer>.<role>.<weight>"
+}
+
 std::vector<std::string> averaged_parameters(const ir::Module& module) {
   std::vector<std::string> names = trained_parameters(module);
   for (const ir::Argument& result : ir::side_results(module.function("forward"), ir::kUpdatePrefix)) {

@@ -26,7 +26,10 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/module.h"
@@ -46,6 +49,8 @@ struct TrainOptions {
   /// the leaves of a binary tree, neighbours first, so that any number of processes gets the same sums.
   std::int64_t shards = 1;
   std::int64_t own_shards = 1;  // shards that this process computes, a power of two
+  /// The weights that this process updates; nothing: all. The others have neither updates nor optimizer states here.
+  std::optional<std::set<std::string, std::less<>>> own_weights = {};
   /// Offset of the step or micro-batch number that the network's random numbers depend on. It keeps draws
   /// unique after train.accumulate has changed.
   std::int64_t first_draw = 0;
@@ -72,6 +77,10 @@ std::string average_name(std::string_view weight);
 /// Returns the parameters that have averages: the trained ones, and the float weights and statistics for
 /// which forward returns new values.
 std::vector<std::string> averaged_parameters(const ir::Module& module);
+
+/// Returns the weight whose update changes this parameter: itself, or that of an average or of an optimizer's state; "" if
+/// none does.
+std::string_view weight_of(const ir::Parameter& state);
 
 /// Adds `grad` to a module that has `forward`.
 void add_grad_program(ir::Module& module, const TrainOptions& options);

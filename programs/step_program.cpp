@@ -103,6 +103,10 @@ void clip(Builder& b, std::vector<Trainable>& trainables, Value norm, const Trai
     w.gradient = b.mul(w.gradient, common ? common : scale_of(norm_of(b, w.gradient)));
 }
 
+bool is_own(const std::string& weight, const TrainOptions& options) {
+  return !options.own_weights || options.own_weights->contains(weight);
+}
+
 std::string count_of_held(std::string_view weight) {
   return fmt::format("optimizer.step.held.{}", weight);
 }
@@ -248,6 +252,7 @@ void optimize(ProgramBuilder& program, std::vector<Trainable> trainables, Value 
     w.updates = program.param(counter->second);
     counting.insert(counter->second);
   }
+  for (Trainable& w : trainables) w.is_own = is_own(w.name, options);
   const auto held = hold(program, trainables, step, options);
   for (const ir::Argument& result :
        ir::side_results(program.module.function("forward"), ir::kAfterStepPrefix)) {
@@ -261,7 +266,9 @@ void optimize(ProgramBuilder& program, std::vector<Trainable> trainables, Value 
   }
   const std::vector<Value> next = emit_updates(b, optimizer, trainables, {lr, updates, decay}, finite);
   std::vector<std::pair<std::string, Value>> averaged;
-  for (std::size_t i = 0; i < next.size(); ++i) averaged.emplace_back(trainables[i].name, next[i]);
+  for (std::size_t i = 0; i < next.size(); ++i) {
+    if (trainables[i].is_own) averaged.emplace_back(trainables[i].name, next[i]);
+  }
   update_averages(program, averaged, finite, options);
   b.set_location("optimizer");
   for (const std::string_view counter : counting)
@@ -506,6 +513,7 @@ void add_refresh(ir::Module& module, const TrainOptions& options, const UpdateCo
   std::vector<Trainable> trainables;
   bool starts_as_weight = false;
   for (const std::string& name : trained_parameters(module)) {
+    if (!is_own(name, options)) continue;
     trainables.push_back({name, program.param(name), {}});
     for (const StateSpec& state : optimizer.optimizer->states(parameter_of(program.b, trainables.back())))
       starts_as_weight |= state.starts_as_weight;

@@ -15,6 +15,7 @@
 #include "codegen/compile.h"
 #include "ir/module.h"
 #include "ir/passes/left_out.h"
+#include "runtime/exec/others_updates.h"
 #include "runtime/exec/state_sums.h"
 #include "runtime/exec/tune/choice_record.h"
 #include "runtime/io/host_tensor.h"
@@ -89,7 +90,8 @@ struct JitEngineOptions {
   bool optimise = true;         // false: LLVM compiles faster, to slower code; for the same tests
   bool check_memory =
       false;  // fills the arena with NaN before every run, and checks the gaps between buffers after it
-  bool tables = true;  // false: a launch for every kernel; for the same tests
+  bool tables = true;          // false: a launch for every kernel; for the same tests
+  StatesOfOthers others = {};  // as EngineSettings::others
   /// Passes (ir/passes/pass.h) and rewrites of the lowering (codegen/lowering_steps.h) to leave out.
   ir::LeftOut left_out = {};
 };

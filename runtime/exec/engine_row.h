@@ -12,6 +12,7 @@
 #include "runtime/device/probe.h"
 #include "runtime/exec/engine.h"
 #include "runtime/exec/kernel_override.h"
+#include "runtime/exec/others_updates.h"
 #include "runtime/exec/tune/choice_record.h"
 #include "runtime/exec/tune/tuner.h"
 
@@ -29,6 +30,7 @@ struct EngineSettings {
   int threads = 0;                             // compute threads, if the engine has any; 0: usable_cores()
   ChoiceRecord choices = {};                   // a tuner's record, for the engine's own choices
   std::vector<KernelOverride> overrides = {};  // for a GPU's kernels
+  StatesOfOthers others = {};  // this process neither updates nor, as far as they are absent, has them
 };
 
 /// Options for opening an engine.

@@ -19,7 +19,7 @@ class SelfGroup : public Group {
   SelfGroup() : Group(0, 1) {}
   Ticket start_sum(std::span<float>) override { return 0; }
   void wait(Ticket) override {}
-  void broadcast(std::span<std::byte>) override {}
+  void broadcast(std::span<std::byte>, int) override {}
   void gather(std::span<const std::byte> own, std::span<std::byte> all) override {
     if (all.size() != own.size())
       internal_error("a gather of {} bytes of 1 rank into {}", own.size(), all.size());
@@ -31,16 +31,16 @@ class SelfGroup : public Group {
 };
 
 /// Returns a number of the environment; `otherwise` without one.
-int number_in(const char* variable, int otherwise) {
+int number_in(const char* variable, std::int64_t otherwise) {
   const char* text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::atoi(text);
+  return text == nullptr ? static_cast<int>(otherwise) : std::atoi(text);
 }
 
 bool has(const char* variable) {
   return std::getenv(variable) != nullptr;
 }
 
-/// Throws UserError if a launcher that is not Open MPI's or srun with PMIx has started several processes: each would take
+/// Throws UserError if another launcher than Open MPI's, or srun without PMIx, has started several processes: each would take
 /// itself for the only one.
 void require_no_other_launcher() {
   const auto refuse = [](const char* variable, const char* launcher) {
@@ -51,23 +51,23 @@ void require_no_other_launcher() {
           "--mpi=pmix",
           processes, launcher);
   };
-  refuse("PMI_SIZE", "MPICH's launcher");
   if (has("TORCHELASTIC_RUN_ID")) refuse("WORLD_SIZE", "torchrun");
+  if (has("PMIX_RANK") || has("OMPI_COMM_WORLD_SIZE")) return;
+  refuse("PMI_SIZE", "MPICH's launcher");
   if (has("SLURM_STEP_ID")) refuse("SLURM_STEP_NUM_TASKS", "srun without PMIx");
 }
 
 }  // namespace
 
-std::unique_ptr<Group> make_group(std::chrono::seconds longest_silence) {
-  const int of_mpirun = number_in("OMPI_COMM_WORLD_SIZE", 1), of_srun = number_in("SLURM_NTASKS", 1);
-  if (of_mpirun > 1)
-    return make_mpi_group({.rank = number_in("OMPI_COMM_WORLD_RANK", 0), .size = of_mpirun}, longest_silence);
-  if (has("PMIX_RANK")) {
-    if (of_srun > 1)
-      return make_mpi_group({.rank = number_in("PMIX_RANK", 0), .size = of_srun}, longest_silence);
-  } else {
-    require_no_other_launcher();
-  }
+std::unique_ptr<Group> make_group() {
+  require_no_other_launcher();
+  const std::chrono::seconds longest_silence(number_in("REWIRE_MPI_TIMEOUT", kLongestSilence.count()));
+  if (longest_silence.count() < 1) user_error("REWIRE_MPI_TIMEOUT is a number of seconds, at least 1");
+  if (const int size = number_in("OMPI_COMM_WORLD_SIZE", 1); size > 1)
+    return make_mpi_group({.rank = number_in("OMPI_COMM_WORLD_RANK", 0), .size = size}, longest_silence);
+  const int of_srun = number_in(has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS", 1);
+  if (has("PMIX_RANK") && of_srun > 1)
+    return make_mpi_group({.rank = number_in("PMIX_RANK", 0), .size = of_srun}, longest_silence);
   return std::make_unique<SelfGroup>();
 }
 

@@ -31,8 +31,8 @@ class Group {
   /// Returns when the sum is done. If it cannot be, all processes end.
   virtual void wait(Ticket ticket) = 0;
 
-  /// Replaces the bytes of every rank by those of rank 0. All ranks pass as many.
-  virtual void broadcast(std::span<std::byte> bytes) = 0;
+  /// Replaces the bytes of every rank by those of rank `from`. All ranks pass as many.
+  virtual void broadcast(std::span<std::byte> bytes, int from = 0) = 0;
   /// Puts each rank's bytes into `all`, in the order of ranks. All ranks pass as many; `all` is size() times as large.
   virtual void gather(std::span<const std::byte> own, std::span<std::byte> all) = 0;
   /// Returns when all ranks have called it.
@@ -49,13 +49,13 @@ class Group {
   int rank_, size_;
 };
 
-/// A rank that is silent for so long ends the run: 10 seconds of a run's at most 30 are for the launcher.
+/// A rank that is silent for so long ends the run; $REWIRE_MPI_TIMEOUT is another number of seconds.
 inline constexpr std::chrono::seconds kLongestSilence{20};
 
 /// Returns the group of this process: of the ranks that mpirun or srun has started, or of this process alone. Throws
 /// UserError if there are several, but MPI is missing or another one than the launcher's. If their number is not a
 /// power of two, all processes end with a line that says so.
-std::unique_ptr<Group> make_group(std::chrono::seconds longest_silence = kLongestSilence);
+std::unique_ptr<Group> make_group();
 
 /// Returns the version of the MPI library that make_group would use, as "Open MPI 4.1.4", or why there is none.
 std::string mpi_version();

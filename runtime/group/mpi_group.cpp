@@ -102,10 +102,10 @@ class Transport {
     }
   }
 
-  void broadcast(std::span<std::byte> bytes) {
+  void broadcast(std::span<std::byte> bytes, int from) {
     for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), kMostBytes))) {
       Request request;
-      mpi_.ibcast(bytes.data(), count(bytes), mpi_.bytes, 0, mpi_.world, &request);
+      mpi_.ibcast(bytes.data(), count(bytes), mpi_.bytes, from, mpi_.world, &request);
       finish(request);
     }
   }
@@ -246,8 +246,8 @@ class MpiGroup : public Group {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return done_ >= ticket; });
   }
-  void broadcast(std::span<std::byte> bytes) override {
-    wait(submit([bytes](Transport& transport) { transport.broadcast(bytes); }));
+  void broadcast(std::span<std::byte> bytes, int from) override {
+    wait(submit([=](Transport& transport) { transport.broadcast(bytes, from); }));
   }
   void gather(std::span<const std::byte> own, std::span<std::byte> all) override {
     if (all.size() != own.size() * static_cast<std::size_t>(size_) || own.size() > kMostBytes)

@@ -257,6 +257,11 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
           "processes; a "
           "power of two; batch norm, mixup and cutmix see one part; 0: one for each process",
           {0, kCount.max}),
+      row("train", "zero", &train.zero,
+          "stage of ZeRO; 1: with several processes each updates a part of the weights, and only it has the "
+          "optimizer's "
+          "states of these; 0: each updates all. The results are the same",
+          {0, 1}),
       row("train", "on_switch", &train.on_switch,
           "optimizer's state at an epoch that switches a plugin on or off; keep: unchanged; reset: as in a "
           "new run",

@@ -51,7 +51,8 @@ struct RecipeTrain {
   double clip_norm = 0;                      // 0: no clipping
   std::string clip = "all";                  // all | each: whose norm clip_norm bounds
   std::int64_t accumulate = 1;
-  std::int64_t shards = 0;         // parts of a batch that processes share; 0: one for each process
+  std::int64_t shards = 0;  // parts of a batch that processes share; 0: one for each process
+  std::int64_t zero = 0;    // 1: each process updates a part of the weights and has the states for it alone
   std::string on_switch = "keep";  // keep | reset: the optimizer's state when an epoch switches a plugin
   double ema = 0;                  // decay of the weights' moving averages; 0: no averages
   bool ema_warmup = false;         // the decay rises to `ema`

@@ -396,11 +396,12 @@ class FolderInProgress {
 };
 
 /// One tensor map at a time, so that at most the larger of the two is copied out of the engine at once.
-TensorMap part_of_state(const Engine& engine, const ir::Module& module, bool weights) {
-  TensorMap part;
+TensorMap part_of_state(const Engine& engine, const ir::Module& module, bool weights,
+                        TensorMap elsewhere = {}) {
+  TensorMap part = std::move(elsewhere);
   for (const ir::Parameter& parameter : module.parameters) {
     const bool is_kept = parameter.average_of.empty() && parameter.kind != ir::StateKind::partial;
-    if (parameter.is_weight() == weights && is_kept)
+    if (parameter.is_weight() == weights && is_kept && !part.contains(parameter.name))
       part.emplace(parameter.name, engine.read_state(parameter.name));
   }
   return part;
@@ -410,7 +411,7 @@ TensorMap part_of_state(const Engine& engine, const ir::Module& module, bool wei
 
 std::string write_checkpoint(const std::string& run, const RunProgress& progress, const Engine& engine,
                              const ir::Module& module, const std::vector<PluginHandle>& plugins,
-                             const std::map<std::string, std::string>& metadata) {
+                             const std::map<std::string, std::string>& metadata, TensorMap elsewhere) {
   const std::string target = fmt::format(
       "{}/checkpoints/{}", run, RunFolder::checkpoint_name(progress.position.epoch, progress.position.step));
   if (status_of(RunFolder::place_in(target))) return target;
@@ -420,7 +421,8 @@ std::string write_checkpoint(const std::string& run, const RunProgress& progress
                 write_safetensors(folder.file(kWeightsFile), part_of_state(engine, module, true), metadata));
   if (const TensorMap averages = averages_of(engine, module); !averages.empty())
     files.emplace(kAveragesFile, write_safetensors(folder.file(kAveragesFile), averages, metadata));
-  files.emplace(kStateFile, write_safetensors(folder.file(kStateFile), part_of_state(engine, module, false)));
+  files.emplace(kStateFile, write_safetensors(folder.file(kStateFile),
+                                              part_of_state(engine, module, false, std::move(elsewhere))));
   write_file_atomically(folder.file(kProgressFile), progress_text(progress, files, plugins));
   folder.publish();
   return target;

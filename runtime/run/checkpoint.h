@@ -70,11 +70,11 @@ struct Checkpoint {
 };
 
 /// Writes RUN/checkpoints/<epoch>-<step> from the engine's state and returns its path; an existing one
-/// stays. `metadata`: of its files of weights. On failure throws UserError with the file and the system's
+/// stays. `metadata`: of its files of weights. `elsewhere`: states of the module that the engine lacks. On failure throws UserError with the file and the system's
 /// reason, and leaves nothing of it.
 std::string write_checkpoint(const std::string& run, const RunProgress& progress, const Engine& engine,
                              const ir::Module& module, const std::vector<PluginHandle>& plugins,
-                             const std::map<std::string, std::string>& metadata);
+                             const std::map<std::string, std::string>& metadata, TensorMap elsewhere = {});
 
 /// A file of the checkpoint is not the one that was written: flipped bits, a block of zeros, a file of
 /// another checkpoint.

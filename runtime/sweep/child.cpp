@@ -53,14 +53,27 @@ constexpr int kPollMilliseconds = 100;
 struct Start {
   std::vector<std::string> arguments, environment;
   cpu_set_t cores;
+  sigset_t mask;
   bool has_cores = false;
 };
 
+/// Variables by which launchers tell a process of others. A run of a sweep is alone, also if the sweep is one of several.
+constexpr std::string_view kOfLaunchers[] = {"OMPI_COMM_WORLD_", "PMIX_",         "PMI_",
+                                             "SLURM_STEP_",      "TORCHELASTIC_", "WORLD_SIZE="};
+
+/// Signals that stop a run.
+constexpr int kStops[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+
 Start start_of(const std::vector<std::string>& arguments, const ProcessPlace& place) {
   constexpr std::string_view kVisible = "CUDA_VISIBLE_DEVICES=";
-  Start start{.arguments = {"rewire"}, .environment = {}, .cores = {}, .has_cores = !place.cores.empty()};
+  Start start{
+      .arguments = {"rewire"}, .environment = {}, .cores = {}, .mask = {}, .has_cores = !place.cores.empty()};
   start.arguments.insert(start.arguments.end(), arguments.begin(), arguments.end());
   for (char** variable = environ; *variable != nullptr; ++variable) {
+    const auto is = [&](std::string_view beginning) {
+      return std::string_view(*variable).starts_with(beginning);
+    };
+    if (std::ranges::any_of(kOfLaunchers, is)) continue;
     const bool replaced = !place.device.empty() && std::string_view(*variable).starts_with(kVisible);
     if (!replaced) start.environment.emplace_back(*variable);
   }
@@ -80,6 +93,12 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
 /// In the child, between fork and exec: nothing here may allocate.
 [[noreturn]] void become(char* const* arguments, char* const* environment, const Start& start, int out,
                          int err, pid_t parent) {
+  // Before the new program, this one's handlers would only note a signal.
+  for (const int stop : kStops) {
+    struct sigaction action{};
+    if (::sigaction(stop, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) ::signal(stop, SIG_DFL);
+  }
+  ::sigprocmask(SIG_SETMASK, &start.mask, nullptr);
   ::setpgid(0, 0);  // so that the terminal's signals do not reach it
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(128 + SIGTERM);
@@ -117,7 +136,12 @@ Child::Child(const std::vector<std::string>& arguments, const ProcessPlace& plac
   Start start = start_of(arguments, place);
   const std::vector<char*> words = pointers(start.arguments), variables = pointers(start.environment);
   const pid_t parent = ::getpid();
+  sigset_t stops;
+  sigemptyset(&stops);
+  for (const int stop : kStops) sigaddset(&stops, stop);
+  ::sigprocmask(SIG_BLOCK, &stops, &start.mask);
   process_ = ::fork();
+  if (process_ != 0) ::sigprocmask(SIG_SETMASK, &start.mask, nullptr);
   if (process_ < 0) user_error("cannot start a run: {}", std::generic_category().message(errno));
   if (process_ == 0) become(words.data(), variables.data(), start, out_->ends[1], err_->ends[1], parent);
   out_->close_end(1);
@@ -126,7 +150,7 @@ Child::Child(const std::vector<std::string>& arguments, const ProcessPlace& plac
 
 Child::~Child() {
   if (process_ < 0) return;
-  ::kill(process_, SIGTERM);
+  pass_on(SIGTERM);
   out_.reset();
   err_.reset();
   wait_for(process_);

@@ -1,10 +1,12 @@
 #include "runtime/sweep/places.h"
 
-#include <sched.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "runtime/device/cuda/device.h"
 #include "runtime/device/process.h"
@@ -25,12 +27,25 @@ std::vector<std::string> visible_gpus() {
   return names;
 }
 
+/// Where a core is: its socket, and its physical core there, which it may share with another.
+std::pair<int, int> place_of_core(int core) {
+  const auto number = [&](const char* name) {
+    int value = 0;
+    std::ifstream(fmt::format("/sys/devices/system/cpu/cpu{}/topology/{}", core, name)) >> value;
+    return value;
+  };
+  return {number("physical_package_id"), number("core_id")};
+}
+
 }  // namespace
 
 std::vector<ProcessPlace> divided_places(int count, bool on_gpu) {
   std::vector<ProcessPlace> places(static_cast<std::size_t>(count));
   if (places.size() <= 1) return places;
-  const std::vector<int> cores = allowed_cores();
+  std::vector<int> cores = allowed_cores();
+  std::ranges::stable_sort(cores, {}, place_of_core);
+  // A container may have more cores than it may use at once.
+  cores.resize(std::min(cores.size(), static_cast<std::size_t>(usable_cores())));
   const std::vector<std::string> gpus = on_gpu ? visible_gpus() : std::vector<std::string>{};
   for (std::size_t i = 0; i < places.size(); ++i) {
     if (places.size() <= cores.size()) {

@@ -12,7 +12,7 @@ struct ProcessPlace {
   std::string device;      // the value of its CUDA_VISIBLE_DEVICES; empty: the parent's
 };
 
-/// Divides this process's cores, neighbours together, and, `on_gpu`, its GPUs among `count` processes. More processes
+/// Divides this process's cores, those of a socket and of a physical core together, and, `on_gpu`, its GPUs among `count` processes. More processes
 /// than cores or GPUs share them in turn. One process gets all.
 std::vector<ProcessPlace> divided_places(int count, bool on_gpu);
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <signal.h>
+
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -67,6 +69,13 @@ class Runner {
     for (const char* part : {"runs", "records"}) make_folder(FilePlace::below(folder, part));
   }
 
+  /// If an exception ends it: all that train save at the same time.
+  ~Runner() {
+    for (const auto& child : children_) child->pass_on(SIGTERM);
+  }
+  Runner(const Runner&) = delete;
+  Runner& operator=(const Runner&) = delete;
+
   SweepResult finish() {
     {
       const Others others = without_others();
@@ -84,7 +93,10 @@ class Runner {
         begin(next, places.back());
         places.pop_back();
       }
-      if (children_.empty()) return std::move(result_);
+      if (children_.empty()) {
+        if (failed_tables_) throw UserError(*failed_tables_);
+        return std::move(result_);
+      }
       Child::read(children_);
       const int stopped_by = stop_signal_();
       for (std::size_t i = children_.size(); i-- > 0;) {
@@ -169,7 +181,11 @@ class Runner {
     }
     for (std::size_t i = 0; i < jobs_.size(); ++i) {
       const std::optional<RunRecord>& record = result_.records[i];
-      if (is_ours(i) && record && record->plugins && *record->plugins != jobs_[i].plugins) set_aside(i);
+      if (!record || !record->plugins || *record->plugins == jobs_[i].plugins) continue;
+      if (is_ours(i))
+        set_aside(i);
+      else
+        result_.records[i].reset();  // its own process will set it aside
     }
   }
 
@@ -242,10 +258,14 @@ class Runner {
     record.wall_seconds += std::chrono::duration<double>(Clock::now() - training.start).count();
     judge(record, outcome);
     write_record(place_of_record(i), record);
-    const Others others = without_others();
-    if (others) read_records();  // what they have trained meanwhile
     result_.records[i] = record;
-    write_tables();
+    try {
+      const Others others = without_others();
+      if (others) read_records();  // what they have trained meanwhile
+      write_tables();
+    } catch (const UserError& error) {
+      if (!failed_tables_) failed_tables_ = error;  // the runs under way go on
+    }
     if (record.status != RunRecord::Status::begun) observer_.ended(jobs_[i], record);
   }
 
@@ -286,6 +306,7 @@ class Runner {
   SweepResult result_;
   std::vector<std::unique_ptr<Child>> children_;
   std::vector<Training> trainings_;  // as the children
+  std::optional<UserError> failed_tables_;
 };
 
 }  // namespace

@@ -28,6 +28,18 @@ TensorMap clear_step(const ir::Module& module, Engine& engine) {
   return was;
 }
 
+/// Returns where the first number of the step that is not finite is.
+std::string cause_of(const NonFiniteStep& step, const RunPlan& plan, const Engine& engine) {
+  if (!plan.shares) return first_non_finite(plan.programs.module, step.program, engine, step.inputs);
+  if (step.program.starts_with("apply"))
+    return "the sum over all ranks is not";  // no rank could replay all of it
+  ir::Module module = plan.computed();       // without what other ranks alone have
+  std::erase_if(module.functions,
+                [&](const ir::Function& function) { return function.name != step.program; });
+  module.drop_unused_parameters();
+  return first_non_finite(module, step.program, engine, step.inputs);
+}
+
 }  // namespace
 
 RunCheckpoints::RunCheckpoints(const TrainRequest& request, const RunPlan& plan, RunFolder& folder,
@@ -50,16 +62,16 @@ void RunCheckpoints::fail(const UserError& error) const {
                                           intact.back(), folder_.path()));
 }
 
-void RunCheckpoints::save() {
-  persist([&] { write(); });
+void RunCheckpoints::save(TensorMap elsewhere) {
+  persist([&] { write(std::move(elsewhere)); });
   folder_.prune_checkpoints(plan_.recipe.train.keep, progress_.best ? progress_.best->checkpoint : "");
 }
 
-std::string RunCheckpoints::write() {
+std::string RunCheckpoints::write(TensorMap elsewhere) {
   progress_.epochs_done = plan_.course.epochs_done(progress_.position.step);
   records_.sync(progress_);
   std::string path = write_checkpoint(folder_.path(), progress_, engine_, plan_.programs.module,
-                                      request_.network.plugins, metadata());
+                                      request_.network.plugins, metadata(), std::move(elsewhere));
   const bool is_new = progress_.position.step > began_at_.step || progress_.position.epoch != began_at_.epoch;
   if (first_written_ && is_new) std::exchange(first_written_, nullptr)();
   name();
@@ -85,7 +97,8 @@ void RunCheckpoints::name() const {
 }
 
 void fail_step(const NonFiniteStep& step, const RunPlan& plan, Engine& engine, const RunFolder* folder,
-               RunCheckpoints* checkpoints, TrainObserver& observer, const TrainPosition& at, Group& group) {
+               RunCheckpoints* checkpoints, TrainObserver& observer, const TrainPosition& at, Group& group,
+               TensorMap elsewhere) {
   std::string kept;  // what is left, and what to do
   const TensorMap replayed = clear_step(plan.programs.module, engine);
   if (checkpoints != nullptr) {
@@ -93,7 +106,7 @@ void fail_step(const NonFiniteStep& step, const RunPlan& plan, Engine& engine, c
     const std::vector<std::string> before = folder->checkpoints();
     std::string path;
     try {
-      path = checkpoints->write();  // before the replay, which takes long
+      path = checkpoints->write(std::move(elsewhere));  // before the replay, which takes long
       kept = fmt::format("{} holds the state before it: {}", path, kFiniteAdvice);
     } catch (const UserError& error) {
       kept = fmt::format("the state before it is lost ({}): {}", error.what(), kFiniteAdvice);
@@ -105,7 +118,7 @@ void fail_step(const NonFiniteStep& step, const RunPlan& plan, Engine& engine, c
   if (step.rank != group.rank()) group.barrier();  // the rank that replays ends this process
   for (const auto& [name, tensor] : replayed) engine.write_state(name, tensor);
   observer.replaying(step.program);
-  const std::string cause = first_non_finite(plan.programs.module, step.program, engine, step.inputs);
+  const std::string cause = cause_of(step, plan, engine);
   user_error("step {} (epoch {}): the loss or a gradient is not finite: {}; {}", at.step + 1, at.epoch + 1,
              cause, kept);
 }

@@ -38,10 +38,11 @@ class RunCheckpoints {
       fail(error);
     }
   }
-  /// Writes a checkpoint and names it `last`. Returns its path. UserError if it cannot be written.
-  std::string write();
+  /// Writes a checkpoint and names it `last`. Returns its path. `elsewhere`: states that other ranks alone have. UserError
+  /// if it cannot be written.
+  std::string write(TensorMap elsewhere);
   /// Writes a checkpoint and removes older ones than train.keep asks for.
-  void save();
+  void save(TensorMap elsewhere);
   /// Points `last` and `best` at the checkpoints that are there.
   void name() const;
   /// Returns the metadata of weight files in the run's present phase.
@@ -68,7 +69,7 @@ class RunCheckpoints {
 /// `checkpoints`; the step's rank replays and throws; other ranks wait until that ends them.
 [[noreturn]] void fail_step(const NonFiniteStep& step, const RunPlan& plan, Engine& engine,
                             const RunFolder* folder, RunCheckpoints* checkpoints, TrainObserver& observer,
-                            const TrainPosition& at, Group& group);
+                            const TrainPosition& at, Group& group, TensorMap elsewhere);
 
 /// What to do about numbers that are not finite.
 inline constexpr const char* kFiniteAdvice = "lower optimizer.lr, or set train.clip_norm";

@@ -14,6 +14,7 @@
 #include "ir/error.h"
 #include "runtime/device/log.h"
 #include "runtime/device/process.h"
+#include "runtime/exec/make_engine.h"
 #include "runtime/group/agreement.h"
 #include "runtime/io/safetensors.h"
 #include "runtime/network/initialise.h"
@@ -25,6 +26,7 @@
 #include "runtime/train/run_evaluations.h"
 #include "runtime/train/run_records.h"
 #include "runtime/train/step_pipeline.h"
+#include "runtime/train/weight_shares.h"
 
 namespace rewire::runtime {
 namespace {
@@ -49,12 +51,12 @@ struct RunOutput {
 };
 
 /// Resets the optimizer's moments to those of a network that has not trained.
-void reset_moments(Engine& engine, const ir::Module& module, std::uint64_t seed) {
+void reset_moments(Engine& engine, const RunPlan& plan, std::uint64_t seed) {
   ir::Module memory;
-  for (const ir::Parameter& parameter : module.parameters) {
+  for (const ir::Parameter& parameter : plan.programs.module.parameters) {
     if (parameter.kind == ir::StateKind::moment) memory.parameters.push_back(parameter);
   }
-  for (const auto& [name, tensor] : initialise(memory, seed)) engine.write_state(name, tensor);
+  write_own_states(engine, plan, initialise(memory, seed));
 }
 
 }  // namespace
@@ -80,7 +82,7 @@ class RunLoop::Run {
     progress_.sizes = plan.sizes;
     progress_.data = plan.data;
     clock_.line_began = progress_.position.step;
-    for (const auto& [name, tensor] : start.state) engine_->write_state(name, tensor);
+    write_own_states(*engine_, plan, start.state);
     keep_comparable_best(progress_, plan, path);
   }
 
@@ -100,6 +102,8 @@ class RunLoop::Run {
     return result(signal);
   }
 
+  bool shares_devices() const { return plan_.ranks > 1 && request_.engine == kCudaEngine; }
+
  private:
   /// Returns 0, or the signal that stopped it.
   int train() {
@@ -107,7 +111,8 @@ class RunLoop::Run {
       return train_epochs();
     } catch (const NonFiniteStep& step) {
       fail_step(step, plan_, *engine_, output_ ? &output_->folder : nullptr,
-                output_ ? &output_->checkpoints : nullptr, observer_, progress_.position, *request_.group);
+                output_ ? &output_->checkpoints : nullptr, observer_, progress_.position, *request_.group,
+                states_elsewhere());
     }
   }
 
@@ -119,8 +124,12 @@ class RunLoop::Run {
 
   void save() {
     require_same_weights();
-    if (output_) output_->checkpoints.save();
+    TensorMap elsewhere = states_elsewhere();
+    if (output_) output_->checkpoints.save(std::move(elsewhere));
   }
+
+  /// On rank 0, returns the states that other ranks alone have.
+  TensorMap states_elsewhere() { return plan_.shares ? pipeline_.collect() : TensorMap{}; }
 
   /// Throws UserError if the ranks have gone apart, as on processors that round otherwise.
   void require_same_weights() {
@@ -252,7 +261,7 @@ class RunLoop::Run {
     const Phase& phase = plan_.programs.phase_of(at.epoch);
     if (at.step_in_epoch == 0 && phase.first_epoch == at.epoch && at.epoch != 0 &&
         recipe_.train.on_switch == "reset")
-      reset_moments(*engine_, plan_.programs.module, static_cast<std::uint64_t>(recipe_.seed));
+      reset_moments(*engine_, plan_, static_cast<std::uint64_t>(recipe_.seed));
     const std::int64_t before = at.step - at.step_in_epoch;  // of earlier epochs
     const std::int64_t all = plan_.course.steps_of(at.epoch);
     const std::int64_t last = std::min(all, plan_.course.total_steps() - before);
@@ -316,7 +325,8 @@ class RunLoop::Run {
     if (!evaluation) return std::nullopt;
     if (!std::isfinite(evaluation->loss())) {
       std::string kept;  // in addition to the one before, whatever train.keep says
-      persist([&](RunOutput& to) { kept = to.checkpoints.write(); });
+      TensorMap elsewhere = states_elsewhere();
+      persist([&](RunOutput& to) { kept = to.checkpoints.write(std::move(elsewhere)); });
       kept = text_of_first(*request_.group, kept);
       user_error(
           "step {} (epoch {}): the loss of the evaluation after it is not finite; {} holds the weights: {}",
@@ -407,7 +417,13 @@ RunLoop::RunLoop(const TrainRequest& request, RunPlan& plan, const std::string& 
 RunLoop::~RunLoop() = default;
 
 TrainResult RunLoop::finish() {
-  return run_->finish();
+  try {
+    return run_->finish();
+  } catch (...) {
+    // A device's work may wait for other ranks, and the engine's end would wait for that work. The process ends anyway.
+    if (run_->shares_devices()) static_cast<void>(run_.release());
+    throw;
+  }
 }
 
 }  // namespace rewire::runtime

@@ -144,18 +144,43 @@ RunPlan::RunPlan(const TrainRequest& request, const RunProgress* start, const st
   options.timeline = course.timeline();
   options.first_draw = sizes.first_draw;
   options.own_shards = own_shards();
-  programs = make_run_programs(request.network, options,
-                               {.batch = recipe.train.shard_batch(),
-                                .eval_batch = test_data.batch(),
-                                .epochs = recipe.train.epochs,
-                                .features = recipe.eval.knn > 0,
-                                .competing = test_data.competing(),
-                                .pictures = recipe.eval.pictures,
-                                .diagnose_batch = diagnosed_images,
-                                .diagnostics = diagnostics});
+  const RunShape shape{.batch = recipe.train.shard_batch(),
+                       .eval_batch = test_data.batch(),
+                       .epochs = recipe.train.epochs,
+                       .features = recipe.eval.knn > 0,
+                       .competing = test_data.competing(),
+                       .pictures = recipe.eval.pictures,
+                       .diagnose_batch = diagnosed_images,
+                       .diagnostics = diagnostics};
+  programs = make_run_programs(request.network, options, shape);
+  if (recipe.train.zero == 1 && ranks > 1) shares = share_out(request.network, options, shape);
   best_metric =
       metric_of_best(recipe, programs,
                      bank_data ? neighbour_metric_names(*bank_data, test_data) : std::vector<std::string>{});
+}
+
+RunPlan::Shares RunPlan::share_out(const NetworkSource& network, programs::TrainOptions options,
+                                   const RunShape& shape) const {
+  Shares made{owners_of_weights(programs.module, ranks), programs.module, {}, {}};
+  // What programs have that update no weight, all ranks need.
+  options.own_weights.emplace();
+  const ir::Module of_all = make_run_programs(network, options, shape).module;
+  for (const ir::Parameter& state : programs.module.parameters) {
+    const auto owner = made.owners.find(programs::weight_of(state));
+    if (owner == made.owners.end()) continue;
+    const bool is_sent = of_all.find_parameter(state.name) != nullptr;
+    if (is_sent) made.sent.insert(state.name);
+    if (owner->second == rank) continue;
+    made.others.updated.insert(state.name);
+    if (!is_sent) made.others.absent.insert(state.name);
+  }
+  // A refresh says whether all states that it makes are finite, so it has to be made for the own ones alone.
+  for (const auto& [weight, owner] : made.owners)
+    if (owner == rank) options.own_weights->insert(weight);
+  const ir::Module own = make_run_programs(network, options, shape).module;
+  for (ir::Function& function : made.module.functions)
+    if (function.name.starts_with("refresh")) function = own.function(function.name);
+  return made;
 }
 
 LoaderShare RunPlan::share() const {

@@ -2,10 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "runtime/exec/others_updates.h"
 #include "runtime/network/data_feed.h"
 #include "runtime/network/run_programs.h"
 #include "runtime/run/checkpoint.h"
@@ -13,6 +17,9 @@
 #include "runtime/train/trainer.h"
 
 namespace rewire::runtime {
+
+/// Shares the trained weights out to ranks, so that each has about as many bytes of their optimizer's states.
+std::map<std::string, int, std::less<>> owners_of_weights(const ir::Module& module, int ranks);
 
 struct RunPlan {
   /// Plans the run in the folder `run` that is at `start`, or a new one. Throws UserError if recipe, network
@@ -52,10 +59,23 @@ struct RunPlan {
   StepSizes sizes;
   RunCourse course;
   RunPrograms programs;
+  /// With train.zero=1 and several processes.
+  struct Shares {
+    std::map<std::string, int, std::less<>> owners;  // the rank that updates each trained weight
+    ir::Module module;                               // what this process computes
+    StatesOfOthers others;
+    std::set<std::string, std::less<>> sent;  // states of all processes that one of them updates
+  };
+  std::optional<Shares> shares;
+  /// Returns the module that this process computes.
+  const ir::Module& computed() const { return shares ? shares->module : programs.module; }
   std::string best_metric;  // of evaluations: selects the best one
   /// For the run's diagnose lines ([diagnose]): test images and diagnostics; 0: there are no such lines.
   std::int64_t diagnosed_images = 0;
   std::vector<std::string> diagnostics;
+
+ private:
+  Shares share_out(const NetworkSource& network, programs::TrainOptions options, const RunShape& shape) const;
 };
 
 }  // namespace rewire::runtime

@@ -26,7 +26,9 @@ bool is_finite(const TensorMap& results) {
 
 StepPipeline::StepPipeline(Engine& engine, RunPlan& plan, Group& group,
                            std::function<void(const StepResults&)> finished)
-    : engine_(engine), plan_(plan), group_(group), finished_(std::move(finished)) {}
+    : engine_(engine), plan_(plan), group_(group), finished_(std::move(finished)) {
+  if (plan.shares) shares_.emplace(engine, plan, group);
+}
 
 void StepPipeline::open(const DataPosition& wanted) {
   if (loader_ == nullptr && plan_.recipe.train.shard_count() > 1) {
@@ -46,6 +48,7 @@ void StepPipeline::submit(const Phase& phase, std::int64_t number, bool begins_p
   for (const std::string& refresh :
        programs::refreshes_behind(number, begins_phase, plan_.programs.refresh_period))
     submit(phase, refresh, {}, false);
+  if (shares_) shares_->send();
 }
 
 void StepPipeline::submit_batches(const Phase& phase) {

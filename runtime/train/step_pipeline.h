@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "runtime/measure/metrics.h"
 #include "runtime/train/run_plan.h"
 #include "runtime/train/shard_sums.h"
+#include "runtime/train/weight_shares.h"
 
 namespace rewire::runtime {
 
@@ -45,6 +47,9 @@ class StepPipeline {
   /// Waits for every step under way. Throws NonFiniteStep.
   void drain() { settle(0); }
 
+  /// Returns the states that other ranks alone have, on rank 0. All ranks call it.
+  TensorMap collect() { return shares_->collect(); }
+
   bool idle() const { return pending_.empty(); }
   /// Seconds in which a batch was not there yet.
   double data_wait_seconds() const { return data_wait_seconds_; }
@@ -71,6 +76,7 @@ class StepPipeline {
   RunPlan& plan_;
   Group& group_;
   std::map<const Phase*, std::unique_ptr<StateSums>> sums_;
+  std::optional<WeightShares> shares_;
   std::function<void(const StepResults&)> finished_;
   std::unique_ptr<Loader> loader_;
   std::deque<Pending> pending_;

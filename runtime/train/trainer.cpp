@@ -107,8 +107,9 @@ void require_one_run(const TrainRequest& request, const RunPlan& plan, const Ten
 
 std::unique_ptr<Engine> engine_for(const TrainRequest& request, const RunPlan& plan,
                                    const ChoiceRecord& choices, const std::vector<KernelOverride>& kernels) {
-  return make_engine(request.engine, plan.programs.module,
-                     {static_cast<int>(request.recipe.train.threads), choices, kernels});
+  return make_engine(request.engine, plan.computed(),
+                     {static_cast<int>(request.recipe.train.threads), choices, kernels,
+                      plan.shares ? plan.shares->others : StatesOfOthers{}});
 }
 
 /// Compiles what the epochs from `first` on run, all of it before the first step. So a signal never finds a

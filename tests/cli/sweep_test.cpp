@@ -252,6 +252,13 @@ TEST_CASE("Runs trained at once, or one by one in processes of a job array, are 
              REWIRE_CATCH_CONTAINS("\n#SBATCH --array=0-3\n") &&
                  REWIRE_CATCH_CONTAINS("\n#SBATCH --output='" + array + "/slurm-%A_%a.txt'\n"));
   CHECK(fs::is_directory(array));
+  CHECK(RunningCommand({"sweep", file, "--trust", "--quiet", "--device", "cuda", "--out", folder.file("gpus"),
+                        "--slurm", folder.file("gpus.sh")},
+                       {"REWIRE_CUDA_DRIVER=/missing"})
+            .wait()
+            .code == 0);
+  CHECK(sweep(file, array, {"--slurm", folder.file("x.sh"), "--only", "none-s0"}).err ==
+        "rewire: --slurm only writes a script: drop --only, --jobs and --json\n");
   const Outcome exists = sweep(file, array, {"--slurm", script});
   CHECK(exists.code == 2);
   CHECK(exists.err == "rewire: --slurm " + script + ": this file exists\n");
@@ -283,6 +290,12 @@ TEST_CASE("One run of a sweep keeps out the whole sweep and itself, and no other
     running->signal(SIGUSR1);
     CHECK(running->wait().code == 128 + SIGUSR1);
   }
+  // A run of a sweep is alone, whoever started the sweep.
+  const std::string tiny = folder.file("tiny.toml");
+  write_text(tiny, tiny_sweep("\"none\""));
+  RunningCommand step({"sweep", tiny, "--out", folder.file("tiny"), "--quiet", "--only", "none-s1"},
+                      {"SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=4"});
+  CHECK(step.wait().code == 0);
   CHECK(rewire_command({"sweep", file, "--out", out, "--only", "none-s2"}).err ==
         "rewire: --only none-s2: the sweep has no such run (did you mean 'none-s0'?)\n");
   CHECK(sweep(file, out, {"--only", "none-s0", "--jobs", "2"}).err ==
@@ -297,9 +310,13 @@ TEST_CASE("A signal saves all runs that train at once") {
   RunningCommand command({"sweep", file, "--out", out, "--quiet", "--jobs", "2"});
   REQUIRE(within_a_minute(
       [&] { return checkpoints(out + "/runs/none-s0") >= 1 && checkpoints(out + "/runs/none-s1") >= 1; }));
+  // As if all processes of a job got it: the runs, and the sweep, which passes it on.
+  CHECK(std::system(("pkill -TERM -f '" + out + "/runs/'").c_str()) == 0);
   command.signal(SIGTERM);
   CHECK(command.wait().code == 128 + SIGTERM);
   for (const char* name : {"none-s0", "none-s1"}) {
+    CHECK_THAT(read_text(out + "/runs/" + name + "/log.txt"),
+               REWIRE_CATCH_CONTAINS("stopped by signal 15 after step "));
     CHECK(json::parse(read_text(out + "/records/" + name + ".json")).at("status") == "begun");
     CHECK_FALSE(fs::exists(out + "/runs/" + name + "/weights.safetensors"));
   }

@@ -182,11 +182,14 @@ REWIRE_FAKE_API int ncclCommDestroy(void* communicator) {
   const Communicator* found = communicators().find(communicator);
   if (found == nullptr) return kNcclInvalidArgument;
   write_whole(found->folder / fmt::format("left-{}", found->rank), "", 0);
-  bool all_left = true;
+  // The real one may wait for the others, too.
+  for (int rank = 0; rank < found->size; ++rank) awaited(found->folder / fmt::format("left-{}", rank));
+  write_whole(found->folder / fmt::format("gone-{}", found->rank), "", 0);
+  bool all_gone = true;
   for (int rank = 0; rank < found->size; ++rank)
-    all_left = all_left && fs::exists(found->folder / fmt::format("left-{}", rank));
+    all_gone = all_gone && fs::exists(found->folder / fmt::format("gone-{}", rank));
   std::error_code ignored;
-  if (all_left) fs::remove_all(found->folder, ignored);
+  if (all_gone) fs::remove_all(found->folder, ignored);
   communicators().destroy(communicator);
   return result;
 }

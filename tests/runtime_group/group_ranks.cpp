@@ -113,9 +113,10 @@ void stop_when_finalized() {
 }
 
 int run(const std::string& mode, int rank) {
+  ::setenv("REWIRE_MPI_TIMEOUT", "2", 1);
   const char* launched = std::getenv("OMPI_COMM_WORLD_RANK");
   if (mode == "late" && launched != nullptr && std::atoi(launched) == rank) ::raise(SIGSTOP);
-  const std::unique_ptr<Group> group = runtime::make_group(2s);
+  const std::unique_ptr<Group> group = runtime::make_group();
   if (mode == "sums") sums(*group);
   if (mode == "others") others(*group);
   if (group->rank() == rank) {

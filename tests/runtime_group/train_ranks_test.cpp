@@ -8,6 +8,7 @@
 
 #include "codegen/files/digest.h"
 #include "runtime/io/files.h"
+#include "runtime/run/run_folder.h"
 #include "tests/fake_cuda/use.h"
 #include "tests/runtime_group/launcher.h"
 #include "tests/support/temporary_folder.h"
@@ -147,6 +148,33 @@ TEST_CASE("Ranks with a GPU each train to the bits of one process, with NCCL and
       run_line("export " + gpus(2) + "; " + launch(4) + begin(folder.file("few"), settings) + " 2>&1");
   CHECK(few.code == 2 << 8);
   CHECK_THAT(few.text, REWIRE_CATCH_CONTAINS(", which has 2 GPUs for them: each rank needs one\n"));
+}
+
+TEST_CASE("ZeRO shares out the optimizer's states, and changes neither the results nor the checkpoints") {
+  if (!has_mpirun()) return;
+  const TemporaryFolder folder;
+  const auto trained = [&](const std::string& name, const std::string& more, int ranks) {
+    const Ended ended = run_line(launch(ranks) + begin(folder.file(name), kSettings + more) + " 2>&1");
+    CAPTURE(name, ended.text);
+    CHECK(ended.code == 0);
+    return folder.file(name);
+  };
+  const auto state = [](const std::string& run) {
+    const std::string last = runtime::RunFolder::open(run).checkpoints().back();
+    return codegen::digest_hex(runtime::read_file(last + "/state.safetensors"));
+  };
+  for (const std::string optimizer : {"adamw", "soap", "muon", "lamb"}) {
+    const std::string more =
+        fmt::format(" --set optimizer.name={} --set train.ema=0.9 --set train.clip_norm=0.5", optimizer);
+    const std::string one = trained(optimizer + "1", more, 1);
+    for (const int ranks : {2, 4}) {
+      CAPTURE(optimizer, ranks);
+      const std::string shared =
+          trained(optimizer + "z" + std::to_string(ranks), more + " --set train.zero=1", ranks);
+      CHECK(weights(shared) == weights(one));
+      CHECK(state(shared) == state(one));
+    }
+  }
 }
 
 TEST_CASE("A bad request of several ranks is one line and exit code 2") {

@@ -1,7 +1,11 @@
 // The places of processes that train at once: each core belongs to one, as long as there are enough.
 #include "runtime/sweep/places.h"
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "runtime/device/process.h"
+#include "tests/fake_cuda/use.h"
 #include "tests/support/catch.h"
 
 namespace rewire::test {
@@ -14,6 +18,7 @@ TEST_CASE("Processes divide the cores, and share them if they are more") {
   REQUIRE_FALSE(cores.empty());
   CHECK(runtime::divided_places(1, false).at(0).cores.empty());
   const auto most = static_cast<int>(cores.size());
+  REQUIRE(runtime::usable_cores() == most);
   for (int count = 2; count <= 2 * most + 1; ++count) {
     CAPTURE(count, most);
     const std::vector<ProcessPlace> places = runtime::divided_places(count, false);
@@ -24,9 +29,25 @@ TEST_CASE("Processes divide the cores, and share them if they are more") {
       CHECK_FALSE(place.cores.empty());
       all.insert(all.end(), place.cores.begin(), place.cores.end());
     }
+    std::ranges::sort(all);
     if (count <= most) CHECK(all == cores);
     if (count > most) CHECK(all.size() == static_cast<std::size_t>(count));
   }
+}
+
+TEST_CASE("Processes take the GPUs in turn") {
+  for (const auto& [name, value] : fake_cuda::environment()) ::setenv(name.c_str(), value.c_str(), 1);
+  ::setenv("REWIRE_FAKE_CUDA_DEVICES", "3", 1);
+  const auto devices = [](int count) {
+    std::string all;
+    for (const ProcessPlace& place : runtime::divided_places(count, true)) all += place.device + ";";
+    return all;
+  };
+  CHECK(devices(1) == ";");
+  CHECK(devices(4) == "0;1;2;0;");
+  ::setenv("CUDA_VISIBLE_DEVICES", "2,0", 1);
+  CHECK(devices(3) == "2;0;2;");
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "runtime/data/loader.h"
 #include "runtime/io/files.h"
 #include "runtime/network/network.h"
+#include "runtime/train/run_plan.h"
 #include "runtime/train/trainer.h"
 #include "tests/runtime_train/step_watch.h"
 #include "tests/runtime_train/thread_group.h"
@@ -121,6 +122,10 @@ TEST_CASE("1, 2 and 4 ranks train to the same bits and metrics") {
       CHECK(train_by(ranks, one.model, settings, run) == "");
       CHECK(bytes(run) == bytes(folder.file("1")));
       CHECK(metrics(run) == metrics(folder.file("1")));
+      const std::string shared = run + "-zero";
+      CHECK(train_by(ranks, one.model, settings + Settings{"train.zero=1"}, shared) == "");
+      CHECK(bytes(shared) == bytes(folder.file("1")));
+      CHECK(metrics(shared) == metrics(folder.file("1")));
     }
   }
 }
@@ -135,6 +140,41 @@ TEST_CASE("A signal at one rank stops all at one step, and another number of ran
   CHECK(train_by(1, "vit_tiny_28", settings, run, 0, true) == "");
   CHECK(bytes(run) == bytes(folder.file("whole")));
   CHECK(metrics(run) == metrics(folder.file("whole")));
+
+  // A checkpoint is whole, whatever is shared out.
+  const std::string zero = folder.file("zero");
+  const Settings shared = settings + Settings{"train.zero=1"};
+  CHECK(train_by(4, "vit_tiny_28", shared, zero, 2) == "");
+  CHECK(train_by(1, "vit_tiny_28", shared, zero, 4, true) == "");
+  CHECK(train_by(2, "vit_tiny_28", shared, zero, 5, true) == "");
+  CHECK(train_by(4, "vit_tiny_28", settings, zero, 0, true) == "");
+  CHECK(bytes(zero) == bytes(folder.file("whole")));
+  CHECK(metrics(zero) == metrics(folder.file("whole")));
+}
+
+TEST_CASE("With ZeRO each rank has its part of the optimizer's states, and all have the weights") {
+  for (const std::string optimizer : {"adamw", "soap", "muon"}) {
+    for (const int ranks : {2, 4}) {
+      CAPTURE(optimizer, ranks);
+      std::vector<std::int64_t> own(static_cast<std::size_t>(ranks)), all(own.size());
+      const auto thrown = test::ThreadGroups(ranks).run([&](Group& group) {
+        Asked asked("vit_tiny_28",
+                    kData + Settings{"optimizer.name=" + optimizer, "train.zero=1", "model.depth=4"}, group);
+        const RunPlan plan(asked.request);
+        const auto rank = static_cast<std::size_t>(group.rank());
+        for (const ir::Parameter& state : plan.programs.module.parameters) {
+          const bool is_absent = plan.shares->others.is_absent(state.name);
+          if (state.kind == ir::StateKind::weight) CHECK_FALSE(is_absent);
+          if (state.kind != ir::StateKind::moment) continue;
+          all[rank] += state.type.bytes();
+          own[rank] += is_absent ? 0 : state.type.bytes();
+        }
+      });
+      for (const std::string& text : thrown) CHECK(text == "");
+      for (std::size_t rank = 0; rank < own.size(); ++rank)
+        CHECK(static_cast<double>(own[rank]) == Approx(static_cast<double>(all[0]) / ranks).epsilon(0.1));
+    }
+  }
 }
 
 TEST_CASE("Two shards of a batch are two accumulated batches") {

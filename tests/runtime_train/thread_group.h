@@ -53,10 +53,10 @@ class ThreadGroups {
       return 0;
     }
     void wait(Ticket) override {}
-    void broadcast(std::span<std::byte> bytes) override {
+    void broadcast(std::span<std::byte> bytes, int from) override {
       all_.bytes_[static_cast<std::size_t>(rank_)] = bytes;
       all_.meet();
-      if (rank_ != 0) std::ranges::copy(all_.bytes_[0], bytes.begin());
+      if (rank_ != from) std::ranges::copy(all_.bytes_[static_cast<std::size_t>(from)], bytes.begin());
       all_.meet();
     }
     void gather(std::span<const std::byte> own, std::span<std::byte> all) override {

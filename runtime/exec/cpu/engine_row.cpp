@@ -16,6 +16,7 @@ std::unique_ptr<JitEngine> open_jit(const ir::Module& module, const EngineOption
   jit.check_memory = options.check_memory;
   jit.cache_directory = options.cache_directory;
   jit.choices = options.choices;
+  jit.others = options.others;
   return make_jit_engine(module, jit);
 }
 

@@ -92,8 +92,10 @@ class CpuEngine final : public JitEngine {
         threads_(options.threads > 0 ? options.threads : usable_cores()),
         jit_({options.cache_directory, threads_, "", options.optimise}),
         pool_(threads_) {
-    for (const ir::Parameter& parameter : module_.parameters)
-      state_.emplace(parameter.name, HostTensor(parameter.type));
+    for (const ir::Parameter& parameter : module_.parameters) {
+      if (!options_.others.is_absent(parameter.name))
+        state_.emplace(parameter.name, HostTensor(parameter.type));
+    }
   }
 
   void write_state(std::string_view name, const HostTensor& value) override {
@@ -143,7 +145,10 @@ class CpuEngine final : public JitEngine {
   codegen::Compiled lower(std::string_view function, ir::PassContext& context) override {
     context.left_out = options_.left_out;
     const codegen::Target target{{.fuse = options_.fuse, .tables = options_.tables}};
-    return codegen::compile(module_, checked_function(module_, function), target, context);
+    codegen::Compiled compiled =
+        codegen::compile(module_, checked_function(module_, function), target, context);
+    drop_updates_of_others(compiled.program, options_.others);
+    return compiled;
   }
 
   KernelText kernel_text(const codegen::KernelLaunch& launch) override {

@@ -30,9 +30,10 @@ constexpr int kOldestArch = 80;  // the oldest with machine instructions for bf1
 /// Every parameter of the module, in one allocation.
 class State {
  public:
-  explicit State(const ir::Module& module) {
+  State(const ir::Module& module, const StatesOfOthers& others) {
     std::int64_t bytes = 0;
     for (const ir::Parameter& parameter : module.parameters) {
+      if (others.is_absent(parameter.name)) continue;
       offsets_.emplace(parameter.name, bytes);
       bytes += device_aligned(parameter.type.bytes());
     }
@@ -108,7 +109,7 @@ class CudaEngine final : public JitEngine {
         target_(target_of(context_.facts())),
         kernels_(target_, options.compiling, options.choices),
         libraries_(ir::allows_tf32(module_), options.choices, options.device),
-        state_(module_) {
+        state_(module_, options.others) {
     if (!options.overrides.empty()) replace_kernels();
     state_.clear(streams_.compute);
     streams_.compute.synchronise("after clearing the state");
@@ -166,8 +167,10 @@ class CudaEngine final : public JitEngine {
 
   codegen::Compiled lower(std::string_view function, ir::PassContext& context) override {
     context_.enter();
-    return compile_for_device(module_, checked_function(module_, function), {target_, options_.fuse},
-                              libraries_, context);
+    codegen::Compiled compiled = compile_for_device(module_, checked_function(module_, function),
+                                                    {target_, options_.fuse}, libraries_, context);
+    drop_updates_of_others(compiled.program, options_.others);
+    return compiled;
   }
 
   KernelText kernel_text(const codegen::KernelLaunch& launch) override { return kernels_.text(launch); }

@@ -19,6 +19,7 @@
 #include "runtime/exec/cuda/kernels.h"
 #include "runtime/exec/engine.h"
 #include "runtime/exec/kernel_override.h"
+#include "runtime/exec/others_updates.h"
 #include "runtime/exec/tune/choice_record.h"
 
 namespace rewire::runtime {
@@ -31,6 +32,7 @@ struct CudaEngineOptions {
   /// and the cost model's schedule are taken.
   ChoiceRecord choices;
   std::vector<KernelOverride> overrides;
+  StatesOfOthers others;  // as EngineSettings::others
   /// Fills arena, inputs and results with NaN before every run, checks the gap after every buffer, and so
   /// waits for each run.
   bool check_memory = false;

@@ -46,6 +46,7 @@ std::unique_ptr<JitEngine> open_cuda(const ir::Module& module, const EngineOptio
   cuda.compiling = compiling(options);
   cuda.choices = options.choices;
   cuda.overrides = options.overrides;
+  cuda.others = options.others;
   cuda.check_memory = options.check_memory;
   std::unique_ptr<JitEngine> engine = make_cuda_engine(module, cuda);
   hold_context();
@@ -110,17 +111,14 @@ void share_devices(Group& group) {
   const std::string uuid = cuda::device_facts(0).uuid;
   std::copy_n(uuid.begin(), std::min(uuid.size(), own.first.size() - 1), own.first.begin());
   const std::vector<RankDevices> all = gathered(group, own);
-  std::vector<RankDevices> here;  // the ranks of this host
-  int number = 0;                 // of this one among them
+  int here = 0, number = 0;  // the ranks that see the same devices, and this one's place among them
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (static_cast<int>(rank) == group.rank()) number = static_cast<int>(here.size());
-    if (all[rank].host == own.host) here.push_back(all[rank]);
+    if (static_cast<int>(rank) == group.rank()) number = here;
+    if (all[rank].host == own.host && all[rank].first == own.first) ++here;
   }
-  const auto same_first = [&](const RankDevices& rank) { return rank.first == own.first; };
-  if (std::ranges::count_if(here, same_first) == 1) return;  // nobody else sees it
-  if (own.count < static_cast<int>(here.size()))
-    user_error("--device cuda: {} ranks run on {}, which has {} GPU{} for them: each rank needs one",
-               here.size(), own.host.data(), own.count, own.count == 1 ? "" : "s");
+  if (own.count < here)
+    user_error("--device cuda: {} ranks run on {}, which has {} GPU{} for them: each rank needs one", here,
+               own.host.data(), own.count, own.count == 1 ? "" : "s");
   cuda::set_own_device(number);
 }
 
