@@ -6,7 +6,6 @@
 #include <variant>
 #include <vector>
 
-#include "ir/error.h"
 #include "runtime/exec/memory_plan.h"
 
 namespace rewire::runtime {
@@ -105,10 +104,6 @@ void drop_updates_of_others(codegen::Program& program, const StatesOfOthers& oth
   std::ranges::reverse(kept);
   program.launches = std::move(kept);
   drop_unused_buffers(program);
-  for (const codegen::Buffer& buffer : program.buffers) {
-    if (buffer.kind == BufferKind::state && others.is_absent(buffer.name))
-      internal_error("program '{}' needs '{}', which only another process has", program.name, buffer.name);
-  }
 }
 
 }  // namespace rewire::runtime

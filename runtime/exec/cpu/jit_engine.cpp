@@ -177,6 +177,8 @@ class CpuEngine final : public JitEngine {
     CompiledProgram result;
     ir::PassContext context;
     result.program = lower(function.name, context).program;
+    for (const codegen::Buffer& buffer : result.program.buffers)
+      if (buffer.kind == BufferKind::state) state_.try_emplace(buffer.name, buffer.type);
     std::vector<codegen::tile::Kernel> kernels;
     for (const codegen::Launch& launch : result.program.launches) {
       if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch)) kernels.push_back(kernel->kernel);

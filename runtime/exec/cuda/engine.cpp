@@ -41,7 +41,19 @@ class State {
   }
 
   Address address(const std::string& parameter) const {
+    if (const auto more = more_.find(parameter); more != more_.end()) return more->second.address();
     return memory_.address() + static_cast<Address>(offsets_.find(parameter)->second);
+  }
+  /// Adds memory for the program's states that have none.
+  void add(const codegen::Program& program, const cuda::Stream& stream) {
+    for (const codegen::Buffer& buffer : program.buffers) {
+      if (buffer.kind != codegen::BufferKind::state || offsets_.contains(buffer.name) ||
+          more_.contains(buffer.name))
+        continue;
+      const auto added =
+          more_.emplace(buffer.name, cuda::DeviceMemory(buffer.type.bytes(), "states of others")).first;
+      stream.fill(added->second.address(), 0, added->second.bytes(), "of states of others");
+    }
   }
   DeviceNumbers numbers(const ir::Parameter& parameter) const {
     return {address(parameter.name), parameter.type.elements()};
@@ -49,11 +61,16 @@ class State {
   void clear(const cuda::Stream& stream) const {
     stream.fill(memory_.address(), 0, memory_.bytes(), "of the state");
   }
-  std::int64_t bytes() const { return memory_.bytes(); }
+  std::int64_t bytes() const {
+    std::int64_t bytes = memory_.bytes();
+    for (const auto& [name, memory] : more_) bytes += memory.bytes();
+    return bytes;
+  }
 
  private:
   std::map<std::string, std::int64_t, std::less<>> offsets_;
   cuda::DeviceMemory memory_;
+  std::map<std::string, cuda::DeviceMemory, std::less<>> more_;  // for kernels that update others' states too
 };
 
 /// Joins numbers that are neighbours: between them lie only zeros that align the state.
@@ -290,7 +307,9 @@ class CudaEngine final : public JitEngine {
 
   codegen::Program lowered(const ir::Function& function) {
     ir::PassContext context;
-    return lower(function.name, context).program;
+    codegen::Program program = lower(function.name, context).program;
+    state_.add(program, streams_.compute);
+    return program;
   }
 
   /// If kernels of two programs share a name, an override is for that of a training
