@@ -55,7 +55,7 @@ def check():
           f"{'MB':>9} {'measured ms':>12} {'model ms':>9} {'off by':>7}")
     for size, row in zip(sizes, rows):
         model = 1e3 * seconds_of_sum(size, ranks, lambda _: (bandwidth, latency))
-        print(f"{size / 1e6:9.3f} {row['ms']:12.3f} {model:9.3f} {100 * (model / row['ms'] - 1):+6.0f} %")
+        print(f"{size / 1e6:9.3f} {row['sum_ms']:12.3f} {model:9.3f} {100 * (model / row['sum_ms'] - 1):+6.0f} %")
 
 
 def tables():

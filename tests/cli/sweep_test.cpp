@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -302,6 +304,21 @@ TEST_CASE("One run of a sweep keeps out the whole sweep and itself, and no other
         "rewire: --only trains one run: drop it or --jobs\n");
 }
 
+/// Sends the signal to all processes with this text in their command lines; returns their number.
+int signal_all_with(const std::string& text, int signal) {
+  int count = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
+    const std::string number = entry.path().filename();
+    if (number.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream file(entry.path() / "cmdline");
+    const std::string line{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    if (line.find(text) == std::string::npos) continue;
+    ::kill(std::stoi(number), signal);
+    ++count;
+  }
+  return count;
+}
+
 TEST_CASE("A signal saves all runs that train at once") {
   const TemporaryFolder folder;
   const std::string file = folder.file("s.toml"), out = folder.file("out");
@@ -311,7 +328,7 @@ TEST_CASE("A signal saves all runs that train at once") {
   REQUIRE(within_a_minute(
       [&] { return checkpoints(out + "/runs/none-s0") >= 1 && checkpoints(out + "/runs/none-s1") >= 1; }));
   // As if all processes of a job got it: the runs, and the sweep, which passes it on.
-  CHECK(std::system(("pkill -TERM -f '" + out + "/runs/'").c_str()) == 0);
+  CHECK(signal_all_with(out + "/runs/", SIGTERM) == 2);
   command.signal(SIGTERM);
   CHECK(command.wait().code == 128 + SIGTERM);
   for (const char* name : {"none-s0", "none-s1"}) {
