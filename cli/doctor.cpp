@@ -7,6 +7,7 @@
 #include "cli/network.h"
 #include "cli/streams.h"
 #include "runtime/data/vision/idx.h"
+#include "runtime/device/cuda/nccl.h"
 #include "runtime/device/probe.h"
 #include "runtime/group/group.h"
 #include "runtime/plugin/plugin.h"
@@ -53,6 +54,7 @@ void print_facts_as_json(const Facts& facts) {
   }
   object["dataset"] = {{"path", facts.dataset}, {"found", facts.has_dataset}};
   object["mpi"] = runtime::mpi_version();
+  object["nccl"] = runtime::cuda::nccl_version();
   object["cuda"] = {{"driver_fault", facts.cuda.driver_fault},
                     {"driver_version", facts.cuda.driver_version},
                     {"devices", facts.cuda.devices}};
@@ -102,6 +104,7 @@ void run(const DoctorRequest& request) {
                             : fmt::format("no Fashion-MNIST in {}: apt-get install dataset-fashion-mnist",
                                           facts.dataset));
   print_subject("MPI", runtime::mpi_version());
+  print_subject("NCCL", runtime::cuda::nccl_version());
   print_cuda(facts.cuda);
 }
 

@@ -74,8 +74,7 @@ CudaFacts probe_cuda() {
       probe_library("cuBLASLt", "REWIRE_CUBLASLT",
                     {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}),
       probe_library("cuFFT", "REWIRE_CUFFT", {"libcufft.so.12", "libcufft.so.11", "libcufft.so"}),
-      probe_library("cuDNN", "REWIRE_CUDNN", {"libcudnn.so.9"}),
-      probe_library("NCCL", "REWIRE_NCCL", {"libnccl.so.2"})};
+      probe_library("cuDNN", "REWIRE_CUDNN", {"libcudnn.so.9"})};
   return facts;
 }
 

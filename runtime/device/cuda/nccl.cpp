@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
-
 #include "codegen/cuda/shared_library.h"
 #include "ir/error.h"
 #include "runtime/device/log.h"
@@ -74,9 +72,10 @@ std::optional<std::string> nccl_missing() {
 }
 
 std::string nccl_version() {
+  if (const std::optional<std::string> missing = nccl_missing()) return *missing;
   int version = 0;
   require(Library::usable().get_version(&version), "ncclGetVersion");
-  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+  return fmt::format("NCCL {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
 Communicator::Id Communicator::new_id() {
