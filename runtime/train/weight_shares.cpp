@@ -26,6 +26,8 @@ WeightShares::WeightShares(Engine& engine, const RunPlan& plan, Group& group)
 }
 
 void WeightShares::send() {
+  // Waits for the runs so far on every rank: a device's exchange may wait for that of a rank whose host waits here.
+  engine_.read_state("train.finite");
   for (const Large& state : large_) group_.broadcast(state.memory, state.owner);
   for (const auto& [owner, states] : small_) send_small(owner);
 }

@@ -118,9 +118,10 @@ TEST_CASE("Ranks with a GPU each train to the bits of one process, with NCCL and
       "model.patch=14 --set model.dropout=0.1 --set data.format=synthetic --set data.count=48 --set "
       "train.batch=8 "
       "--set train.shards=4 --set train.epochs=2 --set train.clip_norm=0.1 --set transforms.crop_padding=2";
-  const auto train = [&](const std::string& name, const std::string& environment, int ranks) {
+  const auto train = [&](const std::string& name, const std::string& environment, int ranks,
+                         const std::string& more = "") {
     const Ended ended = run_line("export " + environment + "; " + launch(ranks) +
-                                 begin(folder.file(name), settings) + " 2>&1");
+                                 begin(folder.file(name), settings + more) + " 2>&1");
     CAPTURE(name, ended.text);
     CHECK(ended.code == 0);
     return ended.text;
@@ -130,6 +131,8 @@ TEST_CASE("Ranks with a GPU each train to the bits of one process, with NCCL and
     const std::string name = std::to_string(ranks);
     CHECK(train(name, gpus(ranks), ranks).find("travel through the hosts") == std::string::npos);
     CHECK(weights(folder.file(name)) == weights(folder.file("one")));
+    train(name + "-zero", gpus(ranks), ranks, " --set train.zero=1");
+    CHECK(weights(folder.file(name + "-zero")) == weights(folder.file("one")));
   }
   CHECK_THAT(train("without", gpus(2) + "REWIRE_NCCL=/missing", 2),
              REWIRE_CATCH_CONTAINS("gradients travel through the hosts, which is slow: rank 0 has no NCCL"));
