@@ -157,7 +157,8 @@ Child::~Child() {
 }
 
 void Child::pass_on(int signal) {
-  if (!was_signalled_) ::kill(process_, signal);
+  if (process_ <= 0 || was_signalled_) return;  // to kill(), -1 means every process there is
+  ::kill(process_, signal);
   was_signalled_ = true;
 }
 

@@ -30,7 +30,7 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  /// Passes a signal on, once.
+  /// Passes a signal on, once, unless the process was waited for.
   void pass_on(int signal);
   /// Reads what the children have written; waits for it 100 ms at most.
   static void read(std::span<const std::unique_ptr<Child>> children);

@@ -193,6 +193,12 @@ PUBLIC int __libc_start_main(int (*main)(int, char**, char**), int argc, char** 
   return next(counted_main, argc, argv, init, fini, rtld_fini, stack_end);
 }
 
+/// A signal to every process that may be signalled, as kill(-1) after a fork that failed, ends this one instead.
+PUBLIC int kill(pid_t process, int signal) {
+  if (process == -1) std::abort();
+  return static_cast<int>(::syscall(SYS_kill, process, signal));
+}
+
 PUBLIC int openat(int folder, const char* path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);
