@@ -36,6 +36,12 @@ int number_in(const char* variable, std::int64_t otherwise) {
   return text == nullptr ? static_cast<int>(otherwise) : std::atoi(text);
 }
 
+std::chrono::seconds seconds_in(const char* variable, std::chrono::seconds otherwise) {
+  const std::chrono::seconds seconds(number_in(variable, otherwise.count()));
+  if (seconds.count() < 1) user_error("{} is a number of seconds, at least 1", variable);
+  return seconds;
+}
+
 bool has(const char* variable) {
   return std::getenv(variable) != nullptr;
 }
@@ -59,10 +65,13 @@ void require_no_other_launcher() {
 
 }  // namespace
 
+std::chrono::seconds longest_exchange() {
+  return seconds_in("REWIRE_NCCL_TIMEOUT", std::chrono::seconds(120));
+}
+
 std::unique_ptr<Group> make_group() {
   require_no_other_launcher();
-  const std::chrono::seconds longest_silence(number_in("REWIRE_MPI_TIMEOUT", kLongestSilence.count()));
-  if (longest_silence.count() < 1) user_error("REWIRE_MPI_TIMEOUT is a number of seconds, at least 1");
+  const std::chrono::seconds longest_silence = seconds_in("REWIRE_MPI_TIMEOUT", kLongestSilence);
   if (const int size = number_in("OMPI_COMM_WORLD_SIZE", 1); size > 1)
     return make_mpi_group({.rank = number_in("OMPI_COMM_WORLD_RANK", 0), .size = size}, longest_silence);
   const int of_srun = number_in(has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS", 1);

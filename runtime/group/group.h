@@ -10,7 +10,8 @@
 
 namespace rewire::runtime {
 
-/// A set of processes that call the same functions in the same order. All functions are for one thread of the process.
+/// A set of processes that call the same functions in the same order. All functions but abort() are for one thread of the
+/// process.
 class Group {
  public:
   /// Names a sum that has been started.
@@ -51,6 +52,9 @@ class Group {
 
 /// A rank that is silent for so long ends the run; $REWIRE_MPI_TIMEOUT is another number of seconds.
 inline constexpr std::chrono::seconds kLongestSilence{20};
+
+/// Returns how long an exchange between GPUs may take once all ranks have begun it: 120 s, or $REWIRE_NCCL_TIMEOUT seconds.
+std::chrono::seconds longest_exchange();
 
 /// Returns the group of this process: of the ranks that mpirun or srun has started, or of this process alone. Throws
 /// UserError if there are several, but MPI is missing or another one than the launcher's. If their number is not a

@@ -51,6 +51,7 @@ void say(int rank, int size, const std::string& reason) {
 
 /// Why all processes shall end. Another thread than MPI's writes it.
 struct Ending {
+  std::once_flag first;
   std::string reason;
   int status = 1;
   std::atomic<bool> is_set = false;
@@ -273,9 +274,11 @@ class MpiGroup : public Group {
   }
   [[noreturn]] void abort(const std::string& reason, int status) override {
     // The thread may be in MPI, where another must not be: it ends the processes between two of its calls.
-    ending_.reason = reason;
-    ending_.status = status;
-    ending_.is_set = true;
+    std::call_once(ending_.first, [&] {
+      ending_.reason = reason;
+      ending_.status = status;
+      ending_.is_set = true;
+    });
     while (true) std::this_thread::sleep_for(1s);
   }
 

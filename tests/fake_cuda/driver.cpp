@@ -406,6 +406,9 @@ REWIRE_FAKE_API int cuEventSynchronize(void* handle) {
   return broken();
 }
 REWIRE_FAKE_API int cuEventQuery(void* handle) {
+  // It never waits for the device, which works while another thread has the lock.
+  const std::unique_lock free(World::get().mutex, std::try_to_lock);
+  if (!free) return kNotReady;
   const ContextCall call("cuEventQuery");
   if (call.status != kSuccess) return call.status;
   const auto event = find(call, call.world.events, handle, "event");

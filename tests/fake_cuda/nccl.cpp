@@ -1,10 +1,13 @@
 // The ABI of NCCL: communicators of several processes of this machine, whose messages are files in a folder that the
 // unique id names. What is sent in a group is read before anything is received, when the stream comes to it. Two ranks
 // on one device, a message of another size, and memory that is not of the device are faults.
+// REWIRE_FAKE_NCCL=lost:3 in the environment of a rank: its third exchange never ends; error:3: and NCCL says so.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +15,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -24,7 +28,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-enum NcclResult : int { kNcclGood = 0, kNcclInternal = 3, kNcclInvalidArgument = 4, kNcclInvalidUsage = 5 };
+enum NcclResult : int {
+  kNcclGood = 0,
+  kNcclInternal = 3,
+  kNcclInvalidArgument = 4,
+  kNcclInvalidUsage = 5,
+  kNcclRemoteError = 6
+};
 constexpr int kFloat32 = 7;
 constexpr auto kLongest = std::chrono::seconds(60);
 
@@ -36,6 +46,7 @@ struct Communicator {
   fs::path folder;
   int rank = 0, size = 1;
   std::map<int, int> sent, received;  // messages, by the other rank
+  int exchanges = 0;
 };
 
 /// A message of the group that is being described.
@@ -53,6 +64,19 @@ Objects<Communicator>& communicators() {
 }
 std::optional<std::vector<Message>> group;
 std::string last_error;
+std::atomic<int> lost_connection = 0;
+
+/// True for the exchange that $REWIRE_FAKE_NCCL names.
+bool is_lost(int exchange) {
+  const char* const text = std::getenv("REWIRE_FAKE_NCCL");
+  const std::string_view wish = text == nullptr ? "" : text;
+  for (const char* const how : {"lost", "error"}) {
+    if (wish != fmt::format("{}:{}", how, exchange)) continue;
+    if (wish.starts_with("error")) lost_connection = kNcclRemoteError;
+    return true;
+  }
+  return false;
+}
 
 int refuse_nccl(const char* call, int result, const std::string& why) {
   last_error = why;
@@ -89,6 +113,7 @@ void require_on_device(const Message& part) {
 }
 
 void exchange(Communicator& communicator, const std::vector<Message>& parts) {
+  if (is_lost(++communicator.exchanges)) awaited(communicator.folder / "lost");
   for (const Message& part : parts) {
     require_on_device(part);
     if (part.is_sent)
@@ -192,6 +217,12 @@ REWIRE_FAKE_API int ncclCommDestroy(void* communicator) {
   if (all_gone) fs::remove_all(found->folder, ignored);
   communicators().destroy(communicator);
   return result;
+}
+
+/// It may be asked while the device works, so it takes no lock.
+REWIRE_FAKE_API int ncclCommGetAsyncError(void*, int* status) {
+  *status = lost_connection;
+  return kNcclGood;
 }
 
 REWIRE_FAKE_API int ncclGroupStart() {

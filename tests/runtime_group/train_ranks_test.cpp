@@ -1,9 +1,12 @@
 // `mpirun -n N rewire train`: the same files for any N, ranks that get SIGKILL, SIGSTOP or SIGUSR1 at random moments,
 // and bad requests. FAULT_SEED in the environment repeats a run; HOSTILE_ALL=1 takes 40 moments, otherwise 3.
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <random>
+#include <regex>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "codegen/files/digest.h"
@@ -146,6 +149,23 @@ TEST_CASE("Ranks with a GPU each train to the bits of one process, with NCCL and
   CAPTURE(own.text);
   CHECK(own.code == 0);
   CHECK(weights(folder.file("own")) == weights(folder.file("one")));
+
+  // The first rank's fifth exchange never ends. MPI still works: a line says so, and all ranks end.
+  for (const auto& [how, words] :
+       {std::pair("lost", "rank 0 of 2 on .*: an exchange between GPUs has not ended after 2 s"),
+        std::pair("error",
+                  "rank 0 of 2 on .*: an exchange between GPUs failed: NCCL: an error of the fake")}) {
+    const std::string lost = begin(folder.file(how), settings);
+    const auto begun = std::chrono::steady_clock::now();
+    const Ended ended = run_line(
+        fmt::format("export {} REWIRE_NCCL_TIMEOUT=2; {} mpirun --allow-run-as-root --oversubscribe -n 1 -x "
+                    "REWIRE_FAKE_NCCL={}:5{} : -n 1{} 2>&1",
+                    gpus(2), launch(1), how, lost, lost));
+    CAPTURE(how, ended.text);
+    CHECK(ended.code != 0);
+    CHECK(std::regex_search(ended.text, std::regex(words)));
+    CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(30));
+  }
 
   const Ended few =
       run_line("export " + gpus(2) + "; " + launch(4) + begin(folder.file("few"), settings) + " 2>&1");

@@ -10,7 +10,7 @@ namespace rewire::runtime::cuda {
 namespace {
 
 using Handle = void*;
-constexpr int kFloat32 = 7;
+constexpr int kFloat32 = 7, kInProgress = 7;
 
 /// ncclUniqueId, which is passed by value.
 struct UniqueId {
@@ -28,6 +28,7 @@ struct Nccl {
   int (*get_unique_id)(UniqueId*) = nullptr;
   int (*comm_init_rank)(Handle*, int, UniqueId, int) = nullptr;
   int (*comm_destroy)(Handle) = nullptr;
+  int (*comm_get_async_error)(Handle, int*) = nullptr;
   int (*group_start)() = nullptr;
   int (*group_end)() = nullptr;
   int (*send)(const void*, std::size_t, int, int, Handle, void*) = nullptr;
@@ -40,6 +41,7 @@ struct Nccl {
     file.find(get_unique_id, "ncclGetUniqueId");
     file.find(comm_init_rank, "ncclCommInitRank");
     file.find(comm_destroy, "ncclCommDestroy");
+    file.find(comm_get_async_error, "ncclCommGetAsyncError");
     file.find(group_start, "ncclGroupStart");
     file.find(group_end, "ncclGroupEnd");
     file.find(send, "ncclSend");
@@ -107,6 +109,13 @@ void Communicator::exchange(std::span<const Exchange> parts, int partner, const 
               "ncclRecv", handle_);
   }
   require(nccl.group_end(), "ncclGroupEnd", handle_);
+}
+
+std::optional<std::string> Communicator::failure() const {
+  int status = 0;
+  if (const int call = Library::usable().comm_get_async_error(handle_, &status); call != 0) status = call;
+  if (status == 0 || status == kInProgress) return std::nullopt;
+  return words_of(status, handle_);
 }
 
 }  // namespace rewire::runtime::cuda

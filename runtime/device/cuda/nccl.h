@@ -41,6 +41,10 @@ class Communicator {
   /// does it in its order.
   void exchange(std::span<const Exchange> parts, int partner, const Stream& stream) const;
 
+  /// Returns NCCL's words if an exchange failed after it was begun, as when a connection is lost: it never ends then. Any
+  /// thread may call it.
+  std::optional<std::string> failure() const;
+
  private:
   void* handle_ = nullptr;
 };

@@ -3,11 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
+#include <thread>
 
 #include "codegen/cuda/emit.h"
 #include "codegen/cuda/nvrtc.h"
+#include "ir/error.h"
 
 namespace rewire::runtime {
 namespace {
@@ -43,15 +49,81 @@ struct Step {
   std::vector<Addition> additions;
 };
 
+/// Looks every second, from a thread of its own, whether a sum has ended: the thread that waits for the device would wait
+/// for ever if NCCL has lost a rank.
+class SumWatch {
+ public:
+  SumWatch(const cuda::Communicator& communicator, Group& group, const cuda::Context& context)
+      : communicator_(communicator), group_(group), thread_([this, &context] {
+          context.enter();
+          watch();
+        }) {}
+  ~SumWatch() {
+    {
+      const std::scoped_lock lock(mutex_);
+      is_over_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  SumWatch(const SumWatch&) = delete;
+  SumWatch& operator=(const SumWatch&) = delete;
+
+  /// A sum has been put on the stream.
+  void begun(const cuda::Stream& stream) {
+    const std::scoped_lock lock(mutex_);
+    end_.record(stream);
+    begun_ = Clock::now();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void watch() {
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, std::chrono::seconds(1), [&] { return is_over_; })) {
+      if (!begun_) continue;
+      try {
+        if (end_.happened()) {
+          begun_.reset();
+          continue;
+        }
+        if (const std::optional<std::string> failure = communicator_.failure())
+          group_.abort(fmt::format("an exchange between GPUs failed: NCCL: {}", *failure));
+      } catch (const RuntimeFailure&) {
+        return;  // the device is lost: the thread that waits for it says so
+      }
+      if (Clock::now() - *begun_ > longest_)
+        group_.abort(
+            fmt::format("an exchange between GPUs has not ended after {} s (REWIRE_NCCL_TIMEOUT): NCCL has "
+                        "lost a rank, or its network",
+                        longest_.count()));
+    }
+  }
+
+  const cuda::Communicator& communicator_;
+  Group& group_;
+  const std::chrono::seconds longest_ = longest_exchange();
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_over_ = false;
+  cuda::Event end_;
+  std::optional<Clock::time_point> begun_;  // of a sum that has not ended
+  std::thread thread_;
+};
+
 class DeviceSums final : public StateSums {
  public:
-  DeviceSums(std::vector<DeviceNumbers> numbers, const cuda::Communicator& communicator, const Group& group,
-             const cuda::Stream& stream, int arch)
+  DeviceSums(std::vector<DeviceNumbers> numbers, const cuda::Communicator& communicator, Group& group,
+             const cuda::Context& context, const cuda::Stream& stream)
       : communicator_(communicator),
         stream_(stream),
-        module_(codegen::cuda::compile_cubin(std::string(codegen::cuda::prelude()) + kAdd, arch).cubin,
-                kSymbol),
-        add_(module_.function(kSymbol, 0)) {
+        module_(
+            codegen::cuda::compile_cubin(std::string(codegen::cuda::prelude()) + kAdd, context.facts().arch)
+                .cubin,
+            kSymbol),
+        add_(module_.function(kSymbol, 0)),
+        watch_(communicator, group, context) {
     std::int64_t most = 0;
     for (const DeviceNumbers& part : numbers) most += (part.count + 1) / 2;
     received_ = cuda::DeviceMemory(most * kNumberBytes, "numbers of other ranks");
@@ -68,6 +140,7 @@ class DeviceSums final : public StateSums {
         cuda::launch(add_, grid, arguments, stream_, kSymbol);
       }
     }
+    watch_.begun(stream_);
   }
 
  private:
@@ -127,6 +200,7 @@ class DeviceSums final : public StateSums {
   void* add_;
   cuda::DeviceMemory received_, counts_;
   std::vector<Step> steps_;
+  SumWatch watch_;
 };
 
 }  // namespace
@@ -139,9 +213,9 @@ std::unique_ptr<cuda::Communicator> make_communicator(Group& group) {
 }
 
 std::unique_ptr<StateSums> make_device_sums(std::vector<DeviceNumbers> numbers,
-                                            const cuda::Communicator& communicator, const Group& group,
-                                            const cuda::Stream& stream, int arch) {
-  return std::make_unique<DeviceSums>(std::move(numbers), communicator, group, stream, arch);
+                                            const cuda::Communicator& communicator, Group& group,
+                                            const cuda::Context& context, const cuda::Stream& stream) {
+  return std::make_unique<DeviceSums>(std::move(numbers), communicator, group, context, stream);
 }
 
 }  // namespace rewire::runtime

@@ -24,9 +24,10 @@ struct DeviceNumbers {
 /// Joins the ranks' devices. All ranks call it; the context must be entered.
 std::unique_ptr<cuda::Communicator> make_communicator(Group& group);
 
-/// Makes the sums of these numbers, with work on this stream alone. All must outlive them. `arch` is the device's.
+/// Makes the sums of these numbers, with work on this stream of this context alone. All must outlive them. A sum that
+/// NCCL cannot end, or that takes longer than longest_exchange(), ends all ranks.
 std::unique_ptr<StateSums> make_device_sums(std::vector<DeviceNumbers> numbers,
-                                            const cuda::Communicator& communicator, const Group& group,
-                                            const cuda::Stream& stream, int arch);
+                                            const cuda::Communicator& communicator, Group& group,
+                                            const cuda::Context& context, const cuda::Stream& stream);
 
 }  // namespace rewire::runtime

@@ -178,8 +178,7 @@ class CudaEngine final : public JitEngine {
     std::vector<DeviceNumbers> numbers;
     for (const std::string& name : states)
       numbers.push_back(state_.numbers(checked_parameter(module_, name)));
-    return make_device_sums(joined(std::move(numbers)), *communicator_, group, streams_.compute,
-                            target_.arch);
+    return make_device_sums(joined(std::move(numbers)), *communicator_, group, context_, streams_.compute);
   }
 
   codegen::Compiled lower(std::string_view function, ir::PassContext& context) override {
