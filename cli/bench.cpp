@@ -126,7 +126,7 @@ Bench make_bench(const BenchRequest& request, const runtime::Network& network) {
   const bool infers = request.mode == "infer";
   Bench bench{
       infers ? runtime::computed_module(network, batch) : runtime::training_module(network, batch), {}, 0};
-  bench.images = network.from_file ? network.recipe.train.batch : batch;
+  bench.images = network.from_file && !network.from_file->any_batch ? network.recipe.train.batch : batch;
   if (infers) {
     bench.programs.push_back(timed(bench.module, "forward", 1));
     return bench;

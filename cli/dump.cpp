@@ -15,6 +15,7 @@
 #include "cli/pager.h"
 #include "cli/streams.h"
 #include "cli/summary.h"
+#include "cli/table.h"
 #include "cli/times.h"
 #include "codegen/compile.h"
 #include "codegen/cuda/emit.h"
@@ -31,6 +32,7 @@
 #include "runtime/exec/kernel_override.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/exec/memory_plan.h"
+#include "runtime/explore/joins.h"
 #include "runtime/explore/stages.h"
 #include "runtime/network/lowered.h"
 
@@ -56,8 +58,9 @@ void declare(DumpRequest& request, Options& options) {
   declare_network(request.network, options);
   options.choice(
       "--stage", request.stage,
-      {"ir", "rewritten", "step", "fused", "tile", "llvm", "asm", "cuda", "ptx", "plan", "times"},
-      "ir: the model; rewritten: after the plugins; step: the training step after all passes; "
+      {"ir", "joins", "rewritten", "step", "fused", "tile", "llvm", "asm", "cuda", "ptx", "plan", "times"},
+      "ir: the model; joins: a line for each residual join; rewritten: after the plugins; step: the training "
+      "step after all passes; "
       "fused: its kernels and calls; "
       "tile, llvm, asm: the kernels' code; cuda, ptx: their code for a GPU; no GPU is needed, but ptx needs "
       "NVRTC; plan: the places of its tensors in memory; times: the predicted times of its launches on "
@@ -372,7 +375,7 @@ void check(const DumpRequest& request) {
     user_error("dump: --diff {} prints text: drop --json; rewire diff --json prints an object", request.diff);
   if (is_of_device(request) && (!request.arch.empty() || request.multiprocessors > 0))
     user_error("dump: --device cuda uses the GPU of this machine: drop --arch and --multiprocessors");
-  const std::vector<std::string> elsewhere = {"ir", "rewritten", "llvm", "asm", "times"};
+  const std::vector<std::string> elsewhere = {"ir", "joins", "rewritten", "llvm", "asm", "times"};
   if (is_of_device(request) && !request.summary &&
       std::ranges::find(elsewhere, request.stage) != elsewhere.end())
     user_error(
@@ -380,10 +383,23 @@ void check(const DumpRequest& request) {
         request.stage);
   if (request.stage == "times" && !request.arch.empty())
     user_error("dump: --stage times takes the architecture of --card: drop --arch");
-  const std::vector<std::string> without_kernels = {"ir", "rewritten", "step", "plan", "times"};
+  const std::vector<std::string> without_kernels = {"ir", "joins", "rewritten", "step", "plan", "times"};
   if (!request.kernel.empty() && std::ranges::find(without_kernels, request.stage) != without_kernels.end())
     user_error("dump: --kernel works only with --stage fused, tile, llvm, asm, cuda or ptx, not with {}",
                request.stage);
+}
+
+/// Prints a line for each join: its name, stage, stream, what the branch reads and ends in, and its plugins.
+void print_joins(const std::vector<runtime::JoinRow>& rows, const DumpRequest& request) {
+  if (request.json) return print_json(runtime::joins_json(rows));
+  Table table(6);
+  table.add({"join", "stage", "stream", "branch reads", "branch ends in", "plugins"});
+  for (const runtime::JoinRow& row : rows) {
+    const std::string& end = row.last_weight.empty() ? row.branch : row.last_weight;
+    table.add({row.name, std::to_string(row.stage), ir::to_string(row.stream), row.input, end,
+               fmt::format("{}", fmt::join(row.plugins, " + "))});
+  }
+  table.print();
 }
 
 ir::Module stage_module(const DumpRequest& request, const runtime::Network& network) {
@@ -411,8 +427,12 @@ void run(const DumpRequest& asked) {
   const std::int64_t batch = network.recipe.train.shard_batch();
   if (request.summary) return print_summary(request, network, batch);
   if (!request.diff.empty()) return print_changes(request, network);
-  if (request.stage == "ir" || request.stage == "rewritten") {
+  if (request.stage == "ir" || request.stage == "rewritten" || request.stage == "joins") {
     const ir::Module rewritten = runtime::rewritten_module(network, batch);  // checks the plugins
+    if (request.stage == "joins") {
+      const auto rows = runtime::join_rows(runtime::original_module(network, batch), rewritten);
+      return page(!request.no_pager, [&] { print_joins(rows, request); });
+    }
     const ir::Module module = request.stage == "ir" ? runtime::original_module(network, batch) : rewritten;
     return page(!request.no_pager, [&] { print_module(module, request); });
   }

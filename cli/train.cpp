@@ -21,7 +21,6 @@
 #include "cli/stop.h"
 #include "cli/streams.h"
 #include "ir/error.h"
-#include "ir/text.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/group/group.h"
 #include "runtime/run/run_folder.h"
@@ -142,7 +141,7 @@ runtime::TrainResult train(const TrainCommandRequest& request, runtime::Group& g
   runtime::settle_shards(network.recipe, group, !request.resume.empty());
   const runtime::TrainRequest job{network.recipe,
                                   runtime::network_source(network),
-                                  network.from_file ? ir::print(*network.from_file) : "",
+                                  network.from_file ? network.from_file->text : "",
                                   engine,
                                   choice_options(request.choices),
                                   runtime::read_kernel_overrides(request.overrides),

@@ -26,7 +26,12 @@
 // xavier_uniform. `training` after a function's results makes is_training true in it:
 // `func @step() -> () training {`. White space is free, but an op's first operand must be on the op's line.
 // ": type" may be omitted if the op infers it; a written type must equal the inferred one.
+//
+// In a module for any batch, `batch` stands for the batch's extent where an integer may be, and 4*batch for four times
+// as much: `func @forward(%image: f32[batch,3,32,32])`. The reader chooses the number; the printer prints it.
 #pragma once
+
+#include <cstdint>
 
 #include <string>
 #include <string_view>
@@ -39,9 +44,17 @@ std::string print(const Module& module);
 std::string print(const Module& module,
                   const Function& function);  // prints the function alone, indented as in a module
 
-/// Parses and verifies a module. Throws UserError on any fault, with three lines: "file:line:column:
+/// A module, and whether its text is for any batch.
+struct ParsedModule {
+  Module module;
+  bool any_batch = false;
+};
+
+/// Parses and verifies a module; `batch` takes the place of the batch that the text leaves open. Throws UserError on any fault, with three lines: "file:line:column:
 /// message", the source line, a caret. It never crashes, hangs or allocates beyond a small multiple of the
 /// text.
+ParsedModule parse_for_batch(std::string_view text, std::string_view file_name, std::int64_t batch);
+/// Parses a module as parse_for_batch() does, with a batch of 1.
 Module parse(std::string_view text, std::string_view file_name = "<text>");
 
 }  // namespace rewire::ir

@@ -136,7 +136,7 @@ void Lexer::advance() {
   if (c == '@') return lex_name_after_sigil(TokenKind::symbol);
   if (rest.substr(0, 2) == "->") return finish(TokenKind::arrow, 2);
   if (is_digit(c) || c == '-') return lex_number();
-  if (std::string_view("{}()[],:=").find(c) != std::string_view::npos) {
+  if (std::string_view("{}()[],:=*").find(c) != std::string_view::npos) {
     return finish(TokenKind::punctuation, 1);
   }
   source_.fail(position_, describe_character(c));

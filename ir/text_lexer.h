@@ -15,7 +15,7 @@ enum class TokenKind : std::uint8_t {
   value,        // %name or %"any name"
   symbol,       // @name or @"any name"
   arrow,        // ->
-  punctuation,  // one of { } ( ) [ ] , : =
+  punctuation,  // one of { } ( ) [ ] , : = *
 };
 
 struct Token {

@@ -21,6 +21,7 @@ namespace rewire::ir {
 namespace {
 
 constexpr std::ptrdiff_t kMaxAttributes = 1000;
+constexpr std::string_view kBatch = "batch";
 
 std::string display(const Token& token) {
   return token.kind == TokenKind::end ? "the end of the text" : fmt::format("'{}'", token.text.substr(0, 60));
@@ -44,9 +45,10 @@ bool read_number(std::string_view text, Number& number) {
 
 class Parser {
  public:
-  Parser(std::string_view text, std::string_view file_name) : source_{text, file_name}, lexer_(source_) {}
+  Parser(std::string_view text, std::string_view file_name, std::int64_t batch)
+      : source_{text, file_name}, lexer_(source_), batch_(batch) {}
 
-  Module parse() {
+  ParsedModule parse() {
     expect("module");
     module_.name = take_symbol("the module's name").decoded;
     expect("{");
@@ -56,7 +58,7 @@ class Parser {
     if (std::optional<Violation> violation = find_violation(module_)) {
       source_.fail(offset_of(*violation), violation->message);
     }
-    return std::move(module_);
+    return {std::move(module_), any_batch_};
   }
 
  private:
@@ -233,10 +235,12 @@ class Parser {
     expect("[");
     while (!accept("]")) {
       if (!type.shape.empty()) expect(",");
-      const Token number = take_kind(TokenKind::number, "an extent");
-      std::int64_t extent = 0;
-      if (!read_number(number.text, extent)) fail(number, "{} is not an extent", display(number));
-      type.shape.push_back(extent);
+      const Token number = peek();
+      if (number.kind != TokenKind::number && !next_is(kBatch))
+        fail(number, "expected an extent, found {}", display(number));
+      const Attribute extent = parse_number();
+      if (!std::holds_alternative<std::int64_t>(extent)) fail(number, "{} is not an extent", display(number));
+      type.shape.push_back(std::get<std::int64_t>(extent));
       if (type.rank() > kMaxRank) fail(number, "a tensor has at most {} axes", kMaxRank);
     }
     const std::string fault = type_fault(type);
@@ -290,8 +294,18 @@ class Parser {
     return doubles;
   }
 
+  /// Returns so many batches; the next token is `batch`.
+  std::int64_t take_batches(std::int64_t times) {
+    const Token token = expect(kBatch);
+    any_batch_ = true;
+    std::int64_t extent = 0;
+    if (__builtin_mul_overflow(times, batch_, &extent)) fail(token, "{} batches are too many", times);
+    return extent;
+  }
+
   /// An integer, unless it is spelled with '.', 'e', inf or nan.
   Attribute parse_number() {
+    if (next_is(kBatch)) return take_batches(1);
     if (accept("inf")) return std::numeric_limits<double>::infinity();
     if (accept("nan")) return std::numeric_limits<double>::quiet_NaN();
     if (peek().kind != TokenKind::number) fail(peek(), "expected a value, found {}", display(peek()));
@@ -299,7 +313,7 @@ class Parser {
     if (token.text.find_first_of(".eEn") == std::string_view::npos) {
       std::int64_t integer = 0;
       if (!read_number(token.text, integer)) fail(token, "{} is not a 64-bit integer", display(token));
-      return integer;
+      return accept("*") ? take_batches(integer) : integer;
     }
     double number = 0;
     if (!read_number(token.text, number)) fail(token, "{} does not fit a double", display(token));
@@ -477,6 +491,8 @@ class Parser {
 
   SourceText source_;
   Lexer lexer_;
+  const std::int64_t batch_;
+  bool any_batch_ = false;
   Module module_;
   std::unordered_set<std::string> parameter_names_;
   std::unordered_set<std::string> function_names_;
@@ -489,8 +505,12 @@ class Parser {
 
 }  // namespace
 
+ParsedModule parse_for_batch(std::string_view text, std::string_view file_name, std::int64_t batch) {
+  return Parser(text, file_name, batch).parse();
+}
+
 Module parse(std::string_view text, std::string_view file_name) {
-  return Parser(text, file_name).parse();
+  return parse_for_batch(text, file_name, 1).module;
 }
 
 }  // namespace rewire::ir

@@ -21,12 +21,11 @@ constexpr int kImageRank = 4;  // batch, channels, height, width
 /// The option of models that resize their positions to the image.
 constexpr std::string_view kPositionImage = "position_image";
 
-void refuse_model_settings(const NetworkRequest& request, const std::string& file) {
-  const auto setting = std::ranges::find_if(request.settings, [](const std::string& text) {
-    return text.starts_with("model.") || text.starts_with("train.batch=") || text.starts_with("eval.batch=");
-  });
-  if (setting != request.settings.end()) {
-    user_error("--set {}: {} is a module, whose shapes are fixed in the file", *setting, file);
+void refuse_settings(const NetworkRequest& request, const std::string& file,
+                     std::initializer_list<std::string_view> keys) {
+  for (const std::string& setting : request.settings) {
+    if (std::ranges::any_of(keys, [&](std::string_view key) { return setting.starts_with(key); }))
+      user_error("--set {}: {} is a module, whose shapes are fixed in the file", setting, file);
   }
 }
 
@@ -70,7 +69,7 @@ void check_later_epochs(const Network& network) {
   }
 }
 
-/// Training and evaluation take the module's batch, which is fixed.
+/// Training and evaluation take the module's batch if it is fixed.
 void take_batch(const ir::Module& module, Recipe& recipe) {
   const ir::Function& forward = module.function("forward");
   recipe.train.batch = recipe.eval.batch = forward.type(forward.arguments[0].value).shape[0];
@@ -89,16 +88,22 @@ FilePlace place_of_module(const NetworkRequest& request, const std::string& name
   return (std::filesystem::path(request.model).parent_path() / name).string();
 }
 
-ir::Module read_module(const FilePlace& place) {
+ModuleFile read_module(const FilePlace& place) {
   const std::string& path = place.path();
   const std::vector<std::byte> bytes = read_file(place, kMostModuleBytes);
-  ir::Module module = ir::parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
+  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  auto [module, any_batch] = ir::parse_for_batch(text, path, 1);
   const ir::Function* forward = module.find_function("forward");
   if (forward == nullptr) user_error("{}: the module has no function 'forward'", path);
   if (forward->arguments.empty() || forward->type(forward->arguments[0].value).rank() == 0) {
     user_error("{}: the first argument of 'forward' must be a tensor whose first axis is the batch", path);
   }
-  return module;
+  return {std::move(text), std::move(module), any_batch};
+}
+
+/// Returns the module for a batch, if it takes any.
+ir::Module with_batch(const ModuleFile& file, const std::string& name, std::int64_t batch) {
+  return file.any_batch ? ir::parse_for_batch(file.text, name, batch).module : file.module;
 }
 
 }  // namespace
@@ -110,7 +115,7 @@ Network resolve_network(const NetworkRequest& request) {
     network.recipe = read_recipe(place_of_model(request), request.settings,
                                  request.run.empty() ? RecipeOf::anyone : RecipeOf::run);
   } else {
-    if (request.model.ends_with(".rir")) refuse_model_settings(request, request.model);
+    if (request.model.ends_with(".rir")) refuse_settings(request, request.model, {"model."});
     network.recipe.model.name = request.model;
     network.recipe = parse_recipe("", request.model, request.settings, RecipeOf::anyone, network.recipe);
     model = request.model;  // even if a setting changes model.name
@@ -120,10 +125,13 @@ Network resolve_network(const NetworkRequest& request) {
     const bool is_of_recipe = request.model.ends_with(".toml");
     const FilePlace module = is_of_recipe ? place_of_module(request, model) : place_of_model(request);
     model = module.path();
-    refuse_model_settings(request, model);
+    refuse_settings(request, model, {"model."});
     network.from_file = read_module(module);
+    if (!network.from_file->any_batch) {
+      refuse_settings(request, model, {"train.batch=", "eval.batch="});
+      take_batch(network.from_file->module, network.recipe);
+    }
     model = absolute(model);
-    take_batch(*network.from_file, network.recipe);
   } else {
     network.recipe.model.values = models::options_of(network.recipe.model);
   }
@@ -166,7 +174,9 @@ WeightsOrigin origin_of(const Network& network, std::int64_t epoch) {
 
 ir::Module original_module(const Network& network, std::int64_t batch, std::int64_t side) {
   ir::Selection model = network.recipe.model;
-  if (side == 0) return network.from_file ? *network.from_file : models::build(model, batch);
+  if (side == 0)
+    return network.from_file ? with_batch(*network.from_file, model.name, batch)
+                             : models::build(model, batch);
   if (network.from_file || !model.values.has(kPositionImage)) {
     user_error(
         "the objective {} also takes images of {} pixels per side, which needs a model with the option {}, "
@@ -180,7 +190,7 @@ ir::Module original_module(const Network& network, std::int64_t batch, std::int6
 }
 
 ir::Module backbone_module(const Network& network, std::int64_t batch) {
-  if (network.from_file) return *network.from_file;
+  if (network.from_file) return original_module(network, batch);
   return models::build(models::backbone_of(network.recipe.model), batch);
 }
 
@@ -199,7 +209,7 @@ ir::Module computed_module(const Network& network, std::int64_t batch) {
 
 int image_rank(const Network& network) {
   if (!network.from_file) return kImageRank;
-  const ir::Function& forward = network.from_file->function("forward");
+  const ir::Function& forward = network.from_file->module.function("forward");
   return forward.type(forward.arguments[0].value).rank();
 }
 

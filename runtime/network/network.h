@@ -31,9 +31,16 @@ struct NetworkRequest {
   bool other_strategy = false;
 };
 
+/// The text of a .rir file, and its module: with the file's own batch, or with a batch of 1 if the file takes any.
+struct ModuleFile {
+  std::string text;
+  ir::Module module;
+  bool any_batch = false;
+};
+
 struct Network {
   runtime::Recipe recipe;               // with all values of the model and plugins, and absolute paths
-  std::optional<ir::Module> from_file;  // the module of a .rir file
+  std::optional<ModuleFile> from_file;  // of a .rir file
   std::vector<runtime::PluginHandle> plugins;
   bool other_strategy = false;  // as in the request
 };
@@ -48,7 +55,7 @@ runtime::NetworkSource network_source(const Network& network);
 /// Returns the origin that files of its weights record (weights_origin.h).
 WeightsOrigin origin_of(const Network& network, std::int64_t epoch = 0);
 
-/// Returns `forward` before plugins. A .rir file keeps its own batch, whatever is asked for. `side`: pixels
+/// Returns `forward` before plugins. A .rir file that does not take any batch keeps its own, whatever is asked for. `side`: pixels
 /// a side of the images; 0: the model's own; the weights are the same. Throws UserError if the network takes
 /// no other size.
 ir::Module original_module(const Network& network, std::int64_t batch, std::int64_t side = 0);

@@ -1,0 +1,89 @@
+"""Norms."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from rewire.exporting.lower import (
+    Lowering,
+    arg,
+    lowers,
+)
+from rewire.exporting.program import Value
+
+
+@lowers("layer_norm")
+def _layer_norm(l: Lowering, node: Any) -> Any:
+    x, extents = l.get(node.args[0]), tuple(node.args[1])
+    shape, count = x.shape, len(extents)
+    weight, bias = (arg(node, 2, "weight"), arg(node, 3, "bias"))
+    epsilon = float(arg(node, 4, "eps", 1e-5))
+    if count > 1:
+        x = l.reshape(x, (*shape[:-count], math.prod(extents)))
+    operands = [x]
+    if weight is not None:
+        operands.append(l.reshape(l.get(weight), (x.shape[-1],)))
+    if bias is not None and weight is not None:
+        operands.append(l.reshape(l.get(bias), (x.shape[-1],)))
+    return l.reshape(l.emit("layer_norm", operands, x.shape, epsilon=epsilon), shape)
+
+
+@lowers("rms_norm")
+def _rms_norm(l: Lowering, node: Any) -> Any:
+    x, extents = l.get(node.args[0]), tuple(node.args[1])
+    axes = list(range(len(x.shape) - len(extents), len(x.shape)))
+    epsilon = arg(node, 3, "eps")
+    epsilon = torch.finfo(torch.float32).eps if epsilon is None else epsilon
+    scale = l.plus(l.mean(l.emit("mul", [x, x], x.shape), axes), epsilon)
+    y = l.binary("mul", x, l.emit("rsqrt", [scale], scale.shape), x.shape)
+    weight = arg(node, 2, "weight")
+    return y if weight is None else l.binary("mul", y, l.get(weight), x.shape)
+
+
+@lowers("group_norm")
+def _group_norm(l: Lowering, node: Any) -> Any:
+    x, groups = l.get(node.args[0]), node.args[1]
+    shape = x.shape
+    y = l.reshape(x, (shape[0], groups, math.prod(shape[1:]) // groups))
+    y = l.reshape(l.emit("layer_norm", [y], y.shape, epsilon=float(arg(node, 4, "eps", 1e-5))), shape)
+    per_channel = (1, shape[1]) + (1,) * (len(shape) - 2)
+    for op, index, name in (("mul", 2, "weight"), ("add", 3, "bias")):
+        if (what := arg(node, index, name)) is not None:
+            y = l.binary(op, y, l.reshape(l.get(what), per_channel), shape)
+    return y
+
+
+@lowers("batch_norm")
+def _batch_norm(l: Lowering, node: Any) -> Any:
+    x, (weight, bias, mean, variance) = l.get(node.args[0]), node.args[1:5]
+    training, momentum, epsilon = node.args[5:8]
+    channels = (x.shape[1],)
+    if mean is None:
+        return _normalised(l, x, weight, bias, float(epsilon))
+    operands = [
+        x,
+        l.scalar(1.0, channels) if weight is None else l.get(weight),
+        l.scalar(0.0, channels) if bias is None else l.get(bias),
+        l.get(mean),
+        l.get(variance),
+        # In a traced evaluation every batch norm uses running statistics; it trains when the program does.
+        l.training() if training or not l.trace.training else l.scalar(0.0, (), "i1"),
+    ]
+    types = [(x.shape, "f32"), (channels, "f32"), (channels, "f32")]
+    attributes = {"axis": 1, "epsilon": float(epsilon), "momentum": float(momentum)}
+    return l.program.add("batch_norm", operands, types, l.place, **attributes)[0]
+
+
+def _normalised(l: Lowering, x: Value, weight: Any, bias: Any, epsilon: float) -> Value:
+    """Normalises over all axes but the second, without running statistics."""
+    axes = [axis for axis in range(len(x.shape)) if axis != 1]
+    centred = l.binary("sub", x, l.mean(x, axes), x.shape)
+    variance = l.plus(l.mean(l.emit("mul", [centred, centred], x.shape), axes), epsilon)
+    y = l.binary("mul", centred, l.emit("rsqrt", [variance], variance.shape), x.shape)
+    for op, what in (("mul", weight), ("add", bias)):
+        if what is not None:
+            y = l.binary(op, y, l.reshape(l.get(what), variance.shape), x.shape)
+    return y

@@ -1,0 +1,161 @@
+"""Traces a module by torch.export, and answers what a lowering and the search for joins ask of its graph."""
+
+from __future__ import annotations
+
+import logging
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from rewire.errors import RewireError
+
+
+class ExportError(RewireError):
+    """A module that cannot be brought in; the message says what and where."""
+
+
+# Ops whose result shares its elements with their first operand.
+VIEWS = frozenset(
+    "aten.view aten.reshape aten.flatten aten.unsqueeze aten.squeeze aten.permute aten.transpose aten.t aten.expand "
+    "aten.slice aten.select aten.split aten.chunk aten.unbind aten.split_with_sizes aten.tensor_split aten.unflatten "
+    "aten.alias aten.detach aten.view_as aten.expand_as aten.movedim aten.swapaxes aten.narrow aten.contiguous aten.to "
+    "aten.reshape_as aten.numpy_T aten.mT aten.adjoint getitem aten.unsafe_split aten.unsafe_chunk aten.hsplit".split()
+)
+
+
+def op_name(node: fx.Node) -> str:
+    """Returns "aten.add" for aten.add.Tensor, "getitem" for Python's."""
+    target = node.target
+    if isinstance(target, torch._ops.OpOverload):
+        return f"{target.namespace}.{target._opname}"
+    return getattr(target, "__name__", str(target))
+
+
+def line_of(node: fx.Node) -> str:
+    """Returns "file.py:12" of the user's module, the innermost line outside of PyTorch."""
+    frames = re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or "")
+    own = [f"{file}:{line}" for file, line in frames if "/torch/nn/" not in file and "/torch/_" not in file]
+    return own[-1] if own else (":".join(frames[-1]) if frames else "")
+
+
+def module_path(node: fx.Node) -> str:
+    """Returns "blocks.0.attn" of the module that computes the node."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    path = stack[-1][0] if stack else ""
+    return path.removeprefix("L['self'].").removeprefix("L['self']").lstrip(".")
+
+
+@dataclass
+class Trace:
+    """A module's graph at one batch. `kinds` says of each placeholder: parameter, buffer, constant or input."""
+
+    graph: fx.Graph
+    batch: int
+    kinds: dict[fx.Node, str]
+    names: dict[fx.Node, str]  # of placeholders: the parameter's name in the module, or the argument's
+    tensors: dict[str, torch.Tensor]
+    output: fx.Node
+    training: bool
+
+
+def trace(module: nn.Module, inputs: tuple[torch.Tensor, ...], training: bool) -> Trace:
+    """Traces forward. Throws ExportError in one line if torch.export cannot."""
+    was = {child: child.training for child in module.modules()}
+    module.train(training)
+    levels = {name: logging.getLogger(name).level for name in ("torch", "torch.export", "torch.fx")}
+    try:
+        for name in levels:
+            logging.getLogger(name).setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            exported = torch.export.export(module, inputs, strict=False)
+    except Exception as error:  # torch.export raises many kinds
+        raise ExportError(f"torch.export cannot trace {type(module).__name__}: {_first_line(error)}") from error
+    finally:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
+        for child, mode in was.items():
+            child.training = mode
+    return of_exported(exported, module, int(inputs[0].shape[0]), training)
+
+
+def of_exported(exported: torch.export.ExportedProgram, module: nn.Module | None, batch: int, training: bool) -> Trace:
+    signature = exported.graph_signature
+    tensors: dict[str, torch.Tensor] = dict(exported.state_dict) | dict(exported.constants)
+    if module is not None:
+        tensors |= dict(module.named_parameters(remove_duplicate=False)) | dict(module.named_buffers())
+    kinds: dict[fx.Node, str] = {}
+    names: dict[fx.Node, str] = {}
+    output: fx.Node | None = None
+    for node in exported.graph.nodes:
+        if node.op == "placeholder":
+            for kind, table in (
+                ("parameter", signature.inputs_to_parameters),
+                ("buffer", signature.inputs_to_buffers),
+                ("constant", signature.inputs_to_lifted_tensor_constants),
+            ):
+                if node.name in table:
+                    kinds[node], names[node] = kind, table[node.name]
+            if node not in kinds:
+                kinds[node], names[node] = "input", node.name
+        elif node.op == "output":
+            output = node
+    assert output is not None
+    user = set(signature.user_outputs)
+    returned = [node for node in output.all_input_nodes if node.name in user]
+    if len(signature.user_outputs) != 1 or len(returned) != 1:
+        raise ExportError(
+            f"the module returns {len(signature.user_outputs)} tensors; wrap it in a module that returns one"
+        )
+    changed = set(signature.buffers_to_mutate.values())
+    statistics = {name for name in changed if name.rsplit(".", 1)[-1] in STATISTICS}
+    if changed - statistics:
+        raise ExportError(f"forward changes the buffer '{min(changed - statistics)}', which only batch norms may")
+    return Trace(exported.graph, batch, kinds, names, tensors, returned[0], training)
+
+
+STATISTICS = frozenset(("running_mean", "running_var", "num_batches_tracked"))
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:300]
+
+
+def constants(trace: Trace) -> dict[fx.Node, Any]:
+    """Returns the values of all nodes that depend on neither inputs nor parameters: tables, masks, shapes.
+
+    They are computed as PyTorch would, in order, on copies of the buffers; so an op in place changes its views too."""
+    known: dict[fx.Node, Any] = {}
+    for node in trace.graph.nodes:
+        if node.op == "placeholder":
+            kind, name = trace.kinds[node], trace.names[node]
+            if kind in ("buffer", "constant") and name.rsplit(".", 1)[-1] not in RUNNING:
+                known[node] = trace.tensors[name].detach().clone()
+        elif node.op == "call_function" and op_name(node) not in RANDOM:
+            shape_alone = op_name(node).removeprefix("aten.") in OF_A_SHAPE
+            if not shape_alone and not all(operand in known for operand in node.all_input_nodes):
+                continue
+
+            def look(operand: fx.Node, stands_in: bool = shape_alone) -> Any:
+                if operand in known or not stands_in:
+                    return known[operand]
+                value = operand.meta["val"]
+                return torch.empty(tuple(int(extent) for extent in value.shape), dtype=value.dtype)
+
+            target: Callable[..., Any] = node.target
+            known[node] = target(*fx.node.map_arg(node.args, look), **fx.node.map_arg(node.kwargs, look))
+    return known
+
+
+RUNNING = frozenset(("running_mean", "running_var"))
+RANDOM = frozenset("aten.bernoulli aten.bernoulli_ aten.rand aten.rand_like aten.randn aten.randn_like".split())
+# Ops that take no more than the shape of their operand.
+OF_A_SHAPE = frozenset(
+    "new_empty new_zeros new_ones new_full empty_like zeros_like ones_like full_like sym_size".split()
+)
