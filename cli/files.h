@@ -41,7 +41,7 @@ inline std::vector<FileDoc> file_formats() {
       {".toml",
        "a recipe (rewire help recipes) or a sweep: keys in sections, plugins in [[plugin]], views in "
        "[[view]]"},
-      {".rir", "a network as text: the IR, readable and editable, with a fixed batch size"},
+      {".rir", "a network as text: the IR, readable and editable, for any batch or for one"},
       {".safetensors",
        "weights, training state, features, traced tensors; the metadata of weights names the strategy they "
        "belong to"},

@@ -15,7 +15,7 @@ namespace rewire::runtime {
 namespace {
 
 constexpr double kStep = 1e-3;  // h, along directions of length 1 in each weight tensor
-constexpr double kSmallestStep = kStep / 512;
+constexpr double kSmallestStep = kStep / 32768;
 constexpr double kFloor = 1e-6;
 
 using Direction = std::map<std::string, std::vector<double>, std::less<>>;
@@ -81,8 +81,8 @@ class Checker {
       for (std::size_t i = 0; i < values.size(); ++i) row.gradient += gradient[i] * values[i];
     }
     measure(row, direction, kStep);
-    // The loss of a narrow or badly conditioned network curves so much that O(h^4) shows: smaller steps are
-    // tried. A wrong gradient stays wrong with every step.
+    // The loss of a narrow or badly conditioned network curves so much that O(h^4) shows, and that of one with many
+    // ReLUs has a kink between the points: smaller steps are tried. A wrong gradient stays wrong with every step.
     for (double step = kStep / 8; !row.passed && step >= kSmallestStep; step /= 8) {
       GradientCheckRow closer = row;
       measure(closer, direction, step);

@@ -7,6 +7,7 @@ with --gradients those of a cross-entropy in training mode (without dropout), wi
 orthogonal`, with --train 20 steps with it on random images. One line a network; exit 1 if one fails. Needs torch, timm,
 torchvision, safetensors, numpy and build/release/bin/rewire ($REWIRE).
 """
+
 import argparse
 import copy
 import json
@@ -50,8 +51,11 @@ def worst_of(got, true):
     """The largest error of a gradient, by its largest element. One that is zero but for rounding, as of a bias before a
     batch norm, counts by a thousandth of the largest of all."""
     floor = 1e-3 * max(numpy.abs(value).max() for value in true.values())
-    return max(float(numpy.abs(got[key] - value).max() / max(numpy.abs(value).max(), floor))
-               for key, value in true.items() if key in got)
+    return max(
+        float(numpy.abs(got[key] - value).max() / max(numpy.abs(value).max(), floor))
+        for key, value in true.items()
+        if key in got
+    )
 
 
 def without_dropout(module):
@@ -100,8 +104,20 @@ def check(name, folder, wish):
         true = gradients_of(copy.deepcopy(plain).double(), wide, labels)
 
         def ours(engine):
-            run("grad", plain_network, "--weights", plain_network.with_suffix(".safetensors"), *given, "--labels",
-                folder / "l.npy", "--output", folder / "g.safetensors", "--quiet", "--engine", engine)
+            run(
+                "grad",
+                plain_network,
+                "--weights",
+                plain_network.with_suffix(".safetensors"),
+                *given,
+                "--labels",
+                folder / "l.npy",
+                "--output",
+                folder / "g.safetensors",
+                "--quiet",
+                "--engine",
+                engine,
+            )
             return load_file(folder / "g.safetensors")
 
         got = ours("jit")
@@ -117,9 +133,26 @@ def check(name, folder, wish):
         row["verified"] = True
     if wish.train and classifies and row["joins"]:
         out = folder / "run"
-        run("train", network, "--plugin", wish.plugin, "--set", f"train.weights={weights}", "--set", "data.format=synthetic",
-            "--set", "data.count=160", "--set", "train.batch=8", "--set", "train.epochs=1", "--no-autotune", "--out", out,
-            "--quiet")
+        run(
+            "train",
+            network,
+            "--plugin",
+            wish.plugin,
+            "--set",
+            f"train.weights={weights}",
+            "--set",
+            "data.format=synthetic",
+            "--set",
+            "data.count=160",
+            "--set",
+            "train.batch=8",
+            "--set",
+            "train.epochs=1",
+            "--no-autotune",
+            "--out",
+            out,
+            "--quiet",
+        )
         row["loss"] = json.loads((out / "metrics.jsonl").read_text().splitlines()[-1]).get("loss")
         subprocess.run(["rm", "-r", str(out)], check=True)
     return row, good

@@ -3,6 +3,7 @@
 `NETWORKS[name]` is (make, input, joins): `make()` returns the module, `input` is an image's side, ("tokens", length) or
 ("sequence", length, width); `joins(module)` counts its blocks. -1: not counted.
 """
+
 import functools
 
 import torch
@@ -52,16 +53,49 @@ add_timm("deit_distilled", "deit_tiny_distilled_patch16_224", 32, _two_each, **_
 add_timm("beit", "beit_base_patch16_224", 32, _two_each, **_VIT)
 add_timm("eva02", "eva02_tiny_patch14_224", 32, _two_each, **_VIT)
 add_timm("cait", "cait_xxs24_224", 32, lambda m: 2 * (len(m.blocks) + len(m.blocks_token_only)), **_VIT)
-add_timm("xcit", "xcit_nano_12_p8_224", 32, lambda m: 3 * len(m.blocks) + 2 * len(m.cls_attn_blocks),
-         img_size=32, embed_dim=48, depth=2, num_heads=3)
+add_timm(
+    "xcit",
+    "xcit_nano_12_p8_224",
+    32,
+    lambda m: 3 * len(m.blocks) + 2 * len(m.cls_attn_blocks),
+    img_size=32,
+    embed_dim=48,
+    depth=2,
+    num_heads=3,
+)
 add_timm("naflexvit", "naflexvit_base_patch16_gap", 64, _two_each, embed_dim=48, depth=2, num_heads=3)
-add_timm("swin", "swin_tiny_patch4_window7_224", 64, per_block("SwinTransformerBlock"),
-         img_size=64, window_size=4, embed_dim=24, depths=(2, 2), num_heads=(1, 2))
-add_timm("swinv2", "swinv2_tiny_window8_256", 64, per_block("SwinTransformerV2Block"),
-         img_size=64, window_size=4, embed_dim=24, depths=(2, 2), num_heads=(1, 2))
+add_timm(
+    "swin",
+    "swin_tiny_patch4_window7_224",
+    64,
+    per_block("SwinTransformerBlock"),
+    img_size=64,
+    window_size=4,
+    embed_dim=24,
+    depths=(2, 2),
+    num_heads=(1, 2),
+)
+add_timm(
+    "swinv2",
+    "swinv2_tiny_window8_256",
+    64,
+    per_block("SwinTransformerV2Block"),
+    img_size=64,
+    window_size=4,
+    embed_dim=24,
+    depths=(2, 2),
+    num_heads=(1, 2),
+)
 add_timm("pvt_v2", "pvt_v2_b0", 64, per_block("Block"), depths=(1, 1, 1, 1), embed_dims=(16, 32, 40, 64))
-add_timm("twins", "twins_pcpvt_small", 64, lambda m: 2 * blocks(m, "Block") + blocks(m, "PosConv"),
-         img_size=64, embed_dims=(16, 32, 40, 64), depths=(1, 1, 1, 1))
+add_timm(
+    "twins",
+    "twins_pcpvt_small",
+    64,
+    lambda m: 2 * blocks(m, "Block") + blocks(m, "PosConv"),
+    img_size=64,
+    embed_dims=(16, 32, 40, 64),
+    depths=(1, 1, 1, 1),
+)
 add_timm("convnext", "convnext_atto", 64, per_block("ConvNeXtBlock", times=1), **_STAGES)
 add_timm("convnextv2", "convnextv2_atto", 64, per_block("ConvNeXtBlock", times=1), **_STAGES)
 add_timm("poolformer", "poolformer_s12", 64, per_block("MetaFormerBlock"))
@@ -73,16 +107,36 @@ add_timm("resnetv2", "resnetv2_50", 64, per_block("PreActBottleneck", "PreActBas
 add_timm("densenet", "densenet121", 64, lambda m: 0, block_config=(2, 2, 2, 2), growth_rate=8)
 add_timm("mobilenetv3", "mobilenetv3_small_050", 64, lambda m: with_flag(m, "has_skip"))
 add_timm("efficientnet", "efficientnet_lite0", 64, lambda m: with_flag(m, "has_skip"))
-add_timm("coatnet", "coatnet_nano_rw_224", 64,
-         lambda m: blocks(m, "MbConvBlock", "ConvNeXtBlock") + 2 * blocks(m, "TransformerBlock2d"), img_size=64)
-add_timm("maxvit", "maxvit_pico_rw_256", 64,
-         lambda m: blocks(m, "MbConvBlock", "ConvNeXtBlock") + 2 * blocks(m, "PartitionAttentionCl", "PartitionAttention2d"),
-         img_size=64)
+add_timm(
+    "coatnet",
+    "coatnet_nano_rw_224",
+    64,
+    lambda m: blocks(m, "MbConvBlock", "ConvNeXtBlock") + 2 * blocks(m, "TransformerBlock2d"),
+    img_size=64,
+)
+add_timm(
+    "maxvit",
+    "maxvit_pico_rw_256",
+    64,
+    lambda m: blocks(m, "MbConvBlock", "ConvNeXtBlock") + 2 * blocks(m, "PartitionAttentionCl", "PartitionAttention2d"),
+    img_size=64,
+)
 add_timm("pit", "pit_ti_224", 64, per_block("Block"), img_size=64)
 add_timm("levit", "levit_128s", 64, lambda m: 2 * blocks(m, "LevitBlock") + blocks(m, "LevitDownsample"), img_size=64)
 add_timm("volo", "volo_d1_224", 64, per_block("Outlooker", "Transformer", "ClassBlock"), img_size=64)
-add_timm("mambaout", "mambaout_femto", 64, per_block("GatedConvBlock", times=1), depths=(1, 1, 1, 1), dims=(16, 24, 32, 48))
-add_timm("hiera", "hiera_tiny_224", 64, per_block("HieraBlock"), img_size=(64, 64), embed_dim=24, num_heads=1, stages=(1, 1, 1, 1))
+add_timm(
+    "mambaout", "mambaout_femto", 64, per_block("GatedConvBlock", times=1), depths=(1, 1, 1, 1), dims=(16, 24, 32, 48)
+)
+add_timm(
+    "hiera",
+    "hiera_tiny_224",
+    64,
+    per_block("HieraBlock"),
+    img_size=(64, 64),
+    embed_dim=24,
+    num_heads=1,
+    stages=(1, 1, 1, 1),
+)
 add_timm("edgenext", "edgenext_xx_small", 64, lambda m: blocks(m, "ConvBlock") + 2 * blocks(m, "SplitTransposeBlock"))
 add_timm("nfnet", "test_nfnet", 64, per_block("NormFreeBlock", times=1))
 add_timm("fastvit", "fastvit_t8", 64, lambda m: -1)
@@ -124,8 +178,16 @@ def torchvision_model(name, *arguments, **options):
 def _tv_swin_v2():
     from torchvision.models import swin_transformer as swin
 
-    return swin.SwinTransformer([4, 4], 24, [2, 2], [1, 2], [4, 4], num_classes=CLASSES,
-                                block=swin.SwinTransformerBlockV2, downsample_layer=swin.PatchMergingV2)
+    return swin.SwinTransformer(
+        [4, 4],
+        24,
+        [2, 2],
+        [1, 2],
+        [4, 4],
+        num_classes=CLASSES,
+        block=swin.SwinTransformerBlockV2,
+        downsample_layer=swin.PatchMergingV2,
+    )
 
 
 def _tv_convnext():
@@ -134,13 +196,27 @@ def _tv_convnext():
     return ConvNeXt([CNBlockConfig(16, 24, 1), CNBlockConfig(24, None, 2)], num_classes=CLASSES)
 
 
-add("tv_vit", functools.partial(torchvision_model, "VisionTransformer", 32, 8, 2, 3, 48, 96), 32, per_block("EncoderBlock"))
+add(
+    "tv_vit",
+    functools.partial(torchvision_model, "VisionTransformer", 32, 8, 2, 3, 48, 96),
+    32,
+    per_block("EncoderBlock"),
+)
 add("tv_resnet18", functools.partial(torchvision_model, "resnet18"), 64, per_block("BasicBlock", times=1))
 add("tv_resnet50", functools.partial(torchvision_model, "resnet50"), 64, per_block("Bottleneck", times=1))
 add("tv_convnext", _tv_convnext, 64, per_block("CNBlock", times=1))
-add("tv_efficientnet_v2", functools.partial(torchvision_model, "efficientnet_v2_s"), 64, lambda m: with_flag(m, "use_res_connect"))
-add("tv_mobilenet_v2", functools.partial(torchvision_model, "mobilenet_v2", width_mult=0.25), 64,
-    lambda m: with_flag(m, "use_res_connect"))
+add(
+    "tv_efficientnet_v2",
+    functools.partial(torchvision_model, "efficientnet_v2_s"),
+    64,
+    lambda m: with_flag(m, "use_res_connect"),
+)
+add(
+    "tv_mobilenet_v2",
+    functools.partial(torchvision_model, "mobilenet_v2", width_mult=0.25),
+    64,
+    lambda m: with_flag(m, "use_res_connect"),
+)
 add("tv_shufflenet", functools.partial(torchvision_model, "shufflenet_v2_x0_5"), 64, lambda m: 0)
 add("tv_swin_v2", _tv_swin_v2, 64, per_block("SwinTransformerBlockV2"))
 
@@ -179,7 +255,9 @@ class _GptBlock(nn.Module):
     def __init__(self, width, heads):
         super().__init__()
         self.ln_1, self.attn, self.ln_2 = nn.LayerNorm(width), _Attention(width, heads), nn.LayerNorm(width)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU("tanh"), nn.Linear(4 * width, width), nn.Dropout(0.1))
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU("tanh"), nn.Linear(4 * width, width), nn.Dropout(0.1)
+        )
 
     def forward(self, x):
         x = x + self.attn(self.ln_1(x))

@@ -1,4 +1,5 @@
 """The Python package where PyTorch is not: package_test.py REWIRE."""
+
 import json
 import os
 import pathlib
@@ -60,7 +61,10 @@ class Text(unittest.TestCase):
         self.assertIn("func @forward(%image: f32[5,4,6]) -> (logits: f32[10,2,6])", shown)
 
     def test_what_depends_on_the_batch_otherwise_is_named(self):
-        for other, words in ((network(3, scale=3.0), "the number 2.0 becomes 3.0"), (network(3, rows=8), "4 becomes 8")):
+        for other, words in (
+            (network(3, scale=3.0), "the number 2.0 becomes 3.0"),
+            (network(3, rows=8), "4 becomes 8"),
+        ):
             with self.assertRaisesRegex(DependsOnBatch, words):
                 text_of(network(2), other)
 
@@ -73,11 +77,22 @@ class Command(unittest.TestCase):
         self.assertRegex(str(caught.exception), "^rewire dump: .*vit_tiny_2")
 
     def test_a_run_is_read_back(self):
-        small = ["model.dim=8", "model.depth=1", "model.heads=2", "model.patch=14", "data.format=synthetic", "data.count=32",
-                 "train.batch=8", "train.epochs=2", "train.log_every=1"]
+        small = [
+            "model.dim=8",
+            "model.depth=1",
+            "model.heads=2",
+            "model.patch=14",
+            "data.format=synthetic",
+            "data.count=32",
+            "train.batch=8",
+            "train.epochs=2",
+            "train.log_every=1",
+        ]
         with tempfile.TemporaryDirectory() as folder:
             run = pathlib.Path(folder) / "run"
-            rewire.run("train", "vit_tiny_28", *(word for s in small for word in ("--set", s)), "--no-autotune", "--out", run)
+            rewire.run(
+                "train", "vit_tiny_28", *(word for s in small for word in ("--set", s)), "--no-autotune", "--out", run
+            )
             rows = rewire.metrics(run)
             rows = rows if isinstance(rows, list) else rows.to_dict("records")
             lines = (run / "metrics.jsonl").read_text().splitlines()
@@ -87,8 +102,9 @@ class Command(unittest.TestCase):
             rewire.metrics(run)
 
     def test_help_needs_no_pytorch(self):
-        done = subprocess.run([sys.executable, "-m", "rewire.export", "--help"], cwd=PACKAGE, capture_output=True, text=True,
-                              check=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "rewire.export", "--help"], cwd=PACKAGE, capture_output=True, text=True, check=True
+        )
         self.assertIn("timm:convnext_tiny", done.stdout)
 
 

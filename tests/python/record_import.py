@@ -5,6 +5,7 @@ computes of it in float64: logits, and for classifiers the gradients of a cross-
 
 Needs torch, timm, safetensors, numpy. tests/cli/imported_test.cpp holds the command against these files.
 """
+
 import copy
 import json
 import pathlib
@@ -33,15 +34,46 @@ def resnet():
 
 
 TINY = {
-    "vit": (lambda: timm_model("vit_tiny_patch16_224", img_size=16, patch_size=8, embed_dim=16, depth=2, num_heads=2,
-                               mlp_ratio=2), 16),
-    "vit_dropout": (lambda: timm_model("vit_tiny_patch16_224", img_size=16, patch_size=8, embed_dim=16, depth=2, num_heads=2,
-                                       mlp_ratio=2, drop_rate=0.1, drop_path_rate=0.1), 16),
-    "swin": (lambda: timm_model("swin_tiny_patch4_window7_224", img_size=32, window_size=4, embed_dim=8, depths=(2, 2),
-                                num_heads=(1, 2), mlp_ratio=2), 32),
+    "vit": (
+        lambda: timm_model(
+            "vit_tiny_patch16_224", img_size=16, patch_size=8, embed_dim=16, depth=2, num_heads=2, mlp_ratio=2
+        ),
+        16,
+    ),
+    "vit_dropout": (
+        lambda: timm_model(
+            "vit_tiny_patch16_224",
+            img_size=16,
+            patch_size=8,
+            embed_dim=16,
+            depth=2,
+            num_heads=2,
+            mlp_ratio=2,
+            drop_rate=0.1,
+            drop_path_rate=0.1,
+        ),
+        16,
+    ),
+    "swin": (
+        lambda: timm_model(
+            "swin_tiny_patch4_window7_224",
+            img_size=32,
+            window_size=4,
+            embed_dim=8,
+            depths=(2, 2),
+            num_heads=(1, 2),
+            mlp_ratio=2,
+        ),
+        32,
+    ),
     "convnextv2": (lambda: timm_model("convnextv2_atto", dims=(8, 8, 16, 16), depths=(1, 1, 2, 1)), 32),
     "resnet": (resnet, 32),
-    "cait": (lambda: timm_model("cait_xxs24_224", img_size=16, patch_size=8, embed_dim=16, depth=1, num_heads=2, mlp_ratio=2), 16),
+    "cait": (
+        lambda: timm_model(
+            "cait_xxs24_224", img_size=16, patch_size=8, embed_dim=16, depth=1, num_heads=2, mlp_ratio=2
+        ),
+        16,
+    ),
     "gpt": (lambda: _Gpt(tokens=65, length=8, width=16, heads=2, layers=1), ("tokens", 8)),
 }
 
@@ -63,8 +95,11 @@ def main():
         if expected["logits"].ndim == 2 and "dropout" not in name:
             for key, value in gradients_of(copy.deepcopy(plain), wide, labels).items():
                 expected[f"gradient.{key}"] = value.astype(numpy.float32)
-        save_file(expected, str(folder / f"{name}.expected.safetensors"),
-                  metadata={"joins": json.dumps([join["name"] for join in report.joins])})
+        save_file(
+            expected,
+            str(folder / f"{name}.expected.safetensors"),
+            metadata={"joins": json.dumps([join["name"] for join in report.joins])},
+        )
         print(report)
 
 

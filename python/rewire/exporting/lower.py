@@ -319,8 +319,10 @@ class Lowering:
         for other in self.trace.graph.nodes:
             if other.op == "call_function" and op_name(other) in VIEWS and other.args[0] in family:
                 family.add(other)
+        # What was made from the tensor before now has old values; it must not be used any more.
         for relative in family - set(chain):
-            if any(self._order[user] > self._order[node] and user not in family for user in relative.users):
+            later = any(self._order[user] > self._order[node] for user in relative.users)
+            if self._order[relative] < self._order[node] and later:
                 raise Unsupported(f"{op_name(node)}: it writes into a tensor that is used under another name")
         self.values[view] = self.values[node]
         for part, whole in zip(chain, chain[1:]):

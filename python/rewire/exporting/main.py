@@ -90,8 +90,11 @@ def _export(request: argparse.Namespace) -> Any:
 def _opened(path: str) -> Any:
     import torch
 
+    from rewire.exporting.trace import quiet
+
     try:
-        return torch.export.load(path)
+        with quiet():
+            return torch.export.load(path)
     except Exception as error:
         raise RewireError(f"{path}: torch.export.load cannot read it: {str(error).splitlines()[0][:200]}") from None
 

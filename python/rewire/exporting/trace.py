@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import logging
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,22 +65,35 @@ class Trace:
     training: bool
 
 
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keeps what PyTorch prints, logs and warns of from the terminal: what matters is in its exceptions."""
+    levels = {name: logging.getLogger(name).level for name in ("torch", "torch.export", "torch.fx")}
+    for name in levels:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    try:
+        aside = io.StringIO()
+        with warnings.catch_warnings(), contextlib.redirect_stdout(aside), contextlib.redirect_stderr(aside):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
+
+
 def trace(module: nn.Module, inputs: tuple[torch.Tensor, ...], training: bool) -> Trace:
     """Traces forward. Throws ExportError in one line if torch.export cannot."""
+    for path, child in module.named_modules():
+        if isinstance(child, nn.modules.batchnorm._BatchNorm) and child.momentum is None and child.track_running_stats:
+            raise ExportError(f"{path}: a batch norm with momentum=None, a cumulative average, has no counterpart")
     was = {child: child.training for child in module.modules()}
     module.train(training)
-    levels = {name: logging.getLogger(name).level for name in ("torch", "torch.export", "torch.fx")}
     try:
-        for name in levels:
-            logging.getLogger(name).setLevel(logging.ERROR)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with quiet():
             exported = torch.export.export(module, inputs, strict=False)
     except Exception as error:  # torch.export raises many kinds
         raise ExportError(f"torch.export cannot trace {type(module).__name__}: {_first_line(error)}") from error
     finally:
-        for name, level in levels.items():
-            logging.getLogger(name).setLevel(level)
         for child, mode in was.items():
             child.training = mode
     return of_exported(exported, module, int(inputs[0].shape[0]), training)
@@ -112,11 +127,29 @@ def of_exported(exported: torch.export.ExportedProgram, module: nn.Module | None
         raise ExportError(
             f"the module returns {len(signature.user_outputs)} tensors; wrap it in a module that returns one"
         )
-    changed = set(signature.buffers_to_mutate.values())
+    changed = set(signature.buffers_to_mutate.values()) | {names[node] for node in _written(exported.graph, kinds)}
     statistics = {name for name in changed if name.rsplit(".", 1)[-1] in STATISTICS}
     if changed - statistics:
-        raise ExportError(f"forward changes the buffer '{min(changed - statistics)}', which only batch norms may")
+        raise ExportError(f"forward changes '{min(changed - statistics)}'; only batch norms may change a buffer")
     return Trace(exported.graph, batch, kinds, names, tensors, returned[0], training)
+
+
+def _written(graph: fx.Graph, kinds: dict[fx.Node, str]) -> list[fx.Node]:
+    """Returns the placeholders of the module's own tensors that an op in place changes."""
+    found = []
+    for node in graph.nodes:
+        if node.op == "call_function" and op_name(node).endswith("_") and not op_name(node).endswith("__"):
+            root = root_of(node.args[0])
+            if root is not None and kinds.get(root) in ("parameter", "buffer"):
+                found.append(root)
+    return found
+
+
+def root_of(node: Any) -> fx.Node | None:
+    """Follows views back to the tensor that they are of; None if it is no node."""
+    while isinstance(node, fx.Node) and node.op == "call_function" and op_name(node) in VIEWS:
+        node = node.args[0]
+    return node if isinstance(node, fx.Node) else None
 
 
 STATISTICS = frozenset(("running_mean", "running_var", "num_batches_tracked"))

@@ -9,6 +9,7 @@ import torch
 
 from rewire.exporting.lower import (
     Lowering,
+    Unsupported,
     arg,
     lowers,
 )
@@ -45,15 +46,28 @@ def _rms_norm(l: Lowering, node: Any) -> Any:
 
 @lowers("group_norm")
 def _group_norm(l: Lowering, node: Any) -> Any:
-    x, groups = l.get(node.args[0]), node.args[1]
+    epsilon = float(arg(node, 4, "eps", 1e-5))
+    return _grouped(l, l.get(node.args[0]), node.args[1], arg(node, 2, "weight"), arg(node, 3, "bias"), epsilon)
+
+
+def _grouped(l: Lowering, x: Value, groups: int, weight: Any, bias: Any, epsilon: float) -> Value:
     shape = x.shape
     y = l.reshape(x, (shape[0], groups, math.prod(shape[1:]) // groups))
-    y = l.reshape(l.emit("layer_norm", [y], y.shape, epsilon=float(arg(node, 4, "eps", 1e-5))), shape)
+    y = l.reshape(l.emit("layer_norm", [y], y.shape, epsilon=epsilon), shape)
     per_channel = (1, shape[1]) + (1,) * (len(shape) - 2)
-    for op, index, name in (("mul", 2, "weight"), ("add", 3, "bias")):
-        if (what := arg(node, index, name)) is not None:
+    for op, what in (("mul", weight), ("add", bias)):
+        if what is not None:
             y = l.binary(op, y, l.reshape(l.get(what), per_channel), shape)
     return y
+
+
+@lowers("instance_norm")
+def _instance_norm(l: Lowering, node: Any) -> Any:
+    x, weight, bias, _, _, own_statistics, _, epsilon = node.args[:8]
+    if not own_statistics:
+        raise Unsupported("aten.instance_norm by running statistics")
+    value = l.get(x)
+    return _grouped(l, value, value.shape[1], weight, bias, float(epsilon))
 
 
 @lowers("batch_norm")
