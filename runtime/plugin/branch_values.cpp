@@ -18,19 +18,8 @@ class Finder {
       : function_(function), definitions_(definitions), at_(join), join_(ir::read_join(op(join))) {}
 
   std::optional<RoleValue> norm_input() {
-    const ir::Op* norm = producer(join_.input);
-    for (; norm != nullptr && norm->code != ir::Opcode::layer_norm; norm = producer(norm->operands[0]))
-      if (!only_reshapes(*norm)) return std::nullopt;
-    if (norm == nullptr) return std::nullopt;
-    std::size_t at = index_of(norm);
-    // The norm may read the stream in another form: feature maps, for example, with the channels last.
-    while (type_of(at, 0) != function_.type(join_.stream)) {
-      const ir::Op* reshape = producer(op(at).operands[0]);
-      if (reshape == nullptr || !only_reshapes(*reshape)) return std::nullopt;
-      at = index_of(reshape);
-    }
-    if (!input()) return std::nullopt;
-    return operand(at, 0);
+    if (const std::optional<RoleValue> found = layer_norm_input()) return found;
+    return other_norm_input();
   }
 
   std::optional<RoleValue> input() { return read_in_branch(join_.input); }
@@ -77,6 +66,39 @@ class Finder {
   }
 
  private:
+  std::optional<RoleValue> layer_norm_input() {
+    const ir::Op* norm = producer(join_.input);
+    for (; norm != nullptr && norm->code != ir::Opcode::layer_norm; norm = producer(norm->operands[0]))
+      if (!only_reshapes(*norm)) return std::nullopt;
+    if (norm == nullptr) return std::nullopt;
+    std::size_t at = index_of(norm);
+    // The norm may read the stream in another form: feature maps, for example, with the channels last.
+    while (type_of(at, 0) != function_.type(join_.stream)) {
+      const ir::Op* reshape = producer(op(at).operands[0]);
+      if (reshape == nullptr || !only_reshapes(*reshape)) return std::nullopt;
+      at = index_of(reshape);
+    }
+    if (!input()) return std::nullopt;
+    return operand(at, 0);
+  }
+
+  /// A norm of other ops, such as an RMS norm: what lies between the stream and the branch's input has no
+  /// contraction, but a mean or a norm. It reads the stream in one or more places.
+  std::optional<RoleValue> other_norm_input() {
+    if (join_.input == join_.stream) return std::nullopt;
+    RoleValue found{join_.stream, {}, {}, at_};
+    bool normalises = false;
+    for (const std::size_t at : walk_from(join_.input)) {
+      const ir::OpInfo& info = ir::op_info(op(at).code);
+      const bool is_norm = op(at).code == ir::Opcode::layer_norm || op(at).code == ir::Opcode::batch_norm;
+      if (info.op_class == ir::OpClass::contract || op(at).code == ir::Opcode::attention) return std::nullopt;
+      normalises |= is_norm || op(at).code == ir::Opcode::sum;
+      add_uses(found, at);
+    }
+    if (!normalises || found.uses.empty() || !input()) return std::nullopt;
+    return found;
+  }
+
   const ir::Op& op(std::size_t at) const { return function_.body[at]; }
   std::size_t index_of(const ir::Op* op) const {
     return static_cast<std::size_t>(op - function_.body.data());
@@ -93,10 +115,12 @@ class Finder {
   }
 
   /// Returns the ops that compute the branch, from its end back to the stream, its input or another join.
-  std::vector<std::size_t> walk() {
+  std::vector<std::size_t> walk() { return walk_from(join_.branch, {join_.stream, join_.input}); }
+  /// Returns the ops that compute the value, back to the stream or another join.
+  std::vector<std::size_t> walk_from(ir::Value value) { return walk_from(value, {join_.stream}); }
+  std::vector<std::size_t> walk_from(ir::Value value, std::set<ir::Value> seen) {
     std::vector<std::size_t> ops;
-    std::set<ir::Value> seen = {join_.stream, join_.input};
-    std::deque<ir::Value> pending = {join_.branch};
+    std::deque<ir::Value> pending = {value};
     for (; !pending.empty(); pending.pop_front()) {
       if (!seen.insert(pending.front()).second) continue;
       const std::int32_t at = definitions_.of(pending.front());

@@ -2,7 +2,8 @@
 // norm, a branch or its attention. They are found by following the data from the join, so no model has to
 // mark them.
 //
-//   norm_input  the input of the branch's norm, of the stream's type: x in a pre-norm block
+//   norm_input  the input of the branch's norm, of the stream's type: x in a pre-norm block. A norm is a layer norm, or
+//               ops with a sum or a batch norm, and without a contraction, between the stream and the branch's input
 //   input       the input of the branch: the norm's result
 //   q, k, v     the operands of the branch's attention, [batch, heads, tokens, width of a head]
 //   attention   its result, of q's shape

@@ -204,6 +204,37 @@ ir::Module norm_within_branch() {
   });
 }
 
+/// Blocks x + W2 gelu(W1 RMS(x)), the norm written in ops, which read the stream twice.
+ir::Module rms_norms(double epsilon) {
+  return models::forward_module("rms", [&](models::Layers& net) {
+    ir::Builder& b = net.builder();
+    ir::Value x = net.linear("stem", b.argument("image", {ir::DType::f32, {2, 3, 5}}), 4);
+    const auto norm = [&](ir::Value z) {
+      const ir::Value mean = b.mean(b.mul(z, z), {2});
+      return b.mul(z, b.emit(ir::Opcode::rsqrt, {b.add(mean, epsilon)}));
+    };
+    for (const char* name : {"blocks.0", "blocks.1"}) {
+      const models::Layers::Block block(net, name);
+      x = net.join("mlp", x, norm,
+                   [&](ir::Value z) {
+                     return net.linear("fc2", b.emit(ir::Opcode::gelu, {net.linear("fc1", z, 6)}), 4);
+                   },
+                   {.last = "fc2"});
+    }
+    b.result("logits", net.linear("head", b.reshape(b.mean(x, {1}), {2, 4}), 5));
+  });
+}
+
+TEST_CASE("A norm that is written in ops has an input, read in several places") {
+  constexpr double kEpsilon = 0.09, kFactor = 3;
+  const ir::Module module = rewritten(rms_norms(kEpsilon), {load("reach", "role=norm_input,factor=3")});
+  // An RMS norm of 3 x with epsilon e is that of x with e / 9.
+  const ir::Module other = rms_norms(kEpsilon / (kFactor * kFactor));
+  check_same(logits(module, patterned_state(module)), logits(other, patterned_state(other)));
+  const ir::Module plain = rms_norms(kEpsilon);
+  CHECK_FALSE(logits(plain, patterned_state(plain)) == logits(other, patterned_state(other)));
+}
+
 TEST_CASE("A branch that reads the stream itself has no norm's input, whatever the stream is computed by") {
   const ir::Module plain = norm_within_branch();
   for (const char* layers : {"0", "1"}) {

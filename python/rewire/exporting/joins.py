@@ -183,14 +183,38 @@ def _is_product(graph: Graph, node: fx.Node) -> bool:
 
 
 def _entry(graph: Graph, stream: fx.Node, nodes: set[fx.Node]) -> fx.Node:
-    """Returns the norm that alone reads the stream in this branch; the stream if there is none."""
+    """Returns the result of the norm that alone reads the stream in this branch; the stream if there is none."""
+    return _norm_of_one_op(stream, nodes) or _norm_of_a_module(graph, stream, nodes) or stream
+
+
+def _norm_of_a_module(graph: Graph, stream: fx.Node, nodes: set[fx.Node]) -> fx.Node | None:
+    """Returns the result of a module that alone reads the stream, has a mean or a sum and no contraction: an RMS norm
+    that is written out."""
+    paths = {module_path(user) for user in stream.users if user in nodes}
+    if len(paths) != 1:
+        return None
+    path = paths.pop()
+    inside = [node for node in nodes if module_path(node) == path and graph.is_above(stream, node)]
+    names = {op_name(node) for node in inside}
+    if path == "" or names & CONTRACTIONS or not names & MEANS:
+        return None
+    members = set(inside)
+    results = [node for node in inside if any(user not in members for user in node.users)]
+    same = len(results) == 1 and graph.shape(results[0]) == graph.shape(stream)
+    return results[0] if same else None
+
+
+MEANS = frozenset(("aten.mean", "aten.sum", "aten.var", "aten.var_mean", "aten.linalg_vector_norm", "aten.norm"))
+
+
+def _norm_of_one_op(stream: fx.Node, nodes: set[fx.Node]) -> fx.Node | None:
     node = stream
     while True:
         readers = [user for user in node.users if user in nodes]
         if len(readers) == 1 and op_name(readers[0]) in NORMS:
             return readers[0]
         if len(readers) != 1 or op_name(readers[0]) not in SHAPES:
-            return stream
+            return None
         node = readers[0]
 
 
