@@ -29,7 +29,10 @@ def run(*words: object, quiet: bool = True) -> str:
     With quiet=False its log goes to this process's stderr as it comes.
     """
     command = [find(), *(str(word) for word in words)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE if quiet else None, text=True)
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE if quiet else None, text=True)
+    except OSError as error:
+        raise RewireError(f"{command[0]}: {error.strerror}") from None
     if done.returncode != 0:
         lines = [line for line in (done.stderr or "").splitlines() if line.startswith("rewire: ")]
         said = lines[-1].removeprefix("rewire: ") if lines else f"it ended with code {done.returncode}"

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import tempfile
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 Path_ = str | os.PathLike[str]
 # Constant tables that export keeps among the weights; a module has them under no name, or as a buffer.
-TABLE = re.compile(r"(.*\.)?table\d*\Z")
+TABLE = re.compile(r"(.*\.)?constant_table\d*\Z")
 
 
 def metrics(run: Path_, kind: str | None = None) -> Any:
@@ -25,7 +26,10 @@ def metrics(run: Path_, kind: str | None = None) -> Any:
     is installed, else a list of dicts."""
     file = Path(run) / "metrics.jsonl"
     try:
-        rows = [json.loads(line) for line in file.read_text().splitlines() if line.strip()]
+        # The last line of a run that is going on may be half written.
+        rows = [json.loads(line) for line in file.read_text().split("\n")[:-1] if line.strip()]
+    except ValueError as error:
+        raise RewireError(f"{file}: {error}") from None
     except OSError as error:
         raise RewireError(f"{file}: {error.strerror}") from None
     rows = [row for row in rows if kind is None or row.get("kind") == kind]
@@ -48,9 +52,12 @@ def load(module: nn.Module, run: Path_, *, ema: bool = False) -> nn.Module:
     file = Path(run) / ("weights_ema.safetensors" if ema else "weights.safetensors")
     if not file.is_file():
         raise RewireError(f"{file}: there is no such file")
-    with safe_open(str(file), framework="pt") as stored:
-        origin = json.loads((stored.metadata() or {}).get("rewire", "{}"))
-        tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118, it is no dict
+    try:
+        with safe_open(str(file), framework="pt") as stored:
+            origin = json.loads((stored.metadata() or {}).get("rewire", "{}"))
+            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118, it is no dict
+    except Exception as error:  # safetensors has its own
+        raise RewireError(f"{file}: {str(error).splitlines()[0][:200]}") from None
     _require_same_function(Path(run), origin, type(module).__name__)
     own = dict(module.named_parameters(remove_duplicate=False)) | dict(module.named_buffers())
     unknown = [name for name in tensors if name not in own and not TABLE.match(name)]
@@ -61,7 +68,13 @@ def load(module: nn.Module, run: Path_, *, ema: bool = False) -> nn.Module:
     ]
     # A tied weight has several names in the module and one in the file.
     given = {id(own[name]) for name in tensors if name in own}
-    missing = [name for name, value in module.named_parameters() if id(value) not in given]
+    network = Path(run) / "network.rir"
+    text = network.read_text() if network.is_file() else None
+    missing = [
+        name
+        for name, value in module.named_parameters()
+        if id(value) not in given and (text is None or f"@{name} " in text)  # a weight that forward does not use
+    ]
     for what, names in (
         ("that the module lacks", unknown),
         ("of other shapes", other),
@@ -106,7 +119,9 @@ def convert(source: Path_, output: Path_ | None = None, *, key: str | None = Non
 
     path = Path(source)
     try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise RewireError(f"{path}: not a checkpoint of tensors alone: {reason[:200]}") from None

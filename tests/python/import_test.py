@@ -209,7 +209,7 @@ class Accepted(Case):
         module = Net(of(lambda x: x * (1 + x.shape[0])))
         report = self.export(module)
         self.assertFalse(report.any_batch)
-        self.assertRegex(report.notes[0], r"the batch is fixed at 2: middle: the number 3.0 becomes 4.0")
+        self.assertRegex(report.notes[0], r"the batch is fixed at 2: middle: the number 3.0 becomes 8.0")
         self.agrees(module)
 
     def test_writes_in_place(self):
@@ -321,6 +321,293 @@ class Accepted(Case):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("2 joins, a fixed batch", done.stdout)
         self.agrees(module)
+
+
+def _table(x):
+    y = torch.zeros_like(x)
+    y[:, :3] = x[:, :3]
+    y[:, 3:] = 1
+    return y.relu()
+
+
+def _used_before(x):
+    m = torch.zeros(8)
+    y = x + m
+    m += 1
+    return y * m
+
+
+def _view_of_a_view(x):
+    y = x * 1
+    y.view(-1, 96)[:, 0].mul_(3)
+    return y + 1
+
+
+def _copy_of_a_view(x):
+    y = x.transpose(1, 2)
+    q = y.contiguous()
+    q.mul_(2)
+    return (y + q).transpose(1, 2)
+
+
+def _moved(x):
+    y = x * 1
+    y.movedim(1, 2).add_(torch.arange(12.0))
+    return y
+
+
+def _sum_in_place(x):
+    t = x * 1
+    h = t[:, 1:]
+    h += (h * 0.3).sigmoid()
+    return t + 0.5
+
+
+def _masked(x):
+    mask = torch.ones(12, 12, dtype=torch.bool).tril(-1)  # the first row sees nothing
+    return nn.functional.scaled_dot_product_attention(x, x, x, attn_mask=mask)
+
+
+def _masks_of_the_input(x):
+    weights = (x @ x.transpose(1, 2)).masked_fill((x.sum(-1) > 2)[:, None, :], float("-inf"))
+    return weights.clamp(min=-9).softmax(-1) @ x
+
+
+FUNCTIONS = {
+    "a table that data are written into": _table,
+    "a table that is used before it changes": _used_before,
+    "a write into a view of a view": _view_of_a_view,
+    "a write into a copy": _copy_of_a_view,
+    "a write into a transposed view": _moved,
+    "a join in place on a view": _sum_in_place,
+    "a mask that hides all": _masked,
+    "a mask of the input": _masks_of_the_input,
+    "layer norm with a bias alone": lambda x: nn.functional.layer_norm(x, (8,), None, torch.arange(8).to(x.dtype)),
+    "var_mean, biased": lambda x: torch.var_mean(x, 1, unbiased=False)[0][:, None] * x,
+    "the index of a minimum": lambda x: x + x.min(1)[1][:, None],
+    "rsub with alpha": lambda x: torch.rsub(x, x * x, alpha=3),
+    "sub with alpha": lambda x: torch.sub(x, x * x, alpha=3),
+    "integers in functions": lambda x: x + torch.exp(torch.arange(8)),
+    "powers of integers": lambda x: x + torch.arange(1, 9) ** 0.5,
+    "positions by cumsum of a mask": lambda x: x + (x > 0).cumsum(1),
+    "booleans": lambda x: x * ((x > 0) * (x < 1)),
+    "narrow from the end": lambda x: x.narrow(1, -2, 2),
+    "stack of two types": lambda x: torch.stack((x, x > 0), 1).sum(1),
+    "type_as": lambda x: (x > 0).type_as(x) + x,
+    "one_hot by comparison": lambda x: x + (torch.arange(8) == x.max(-1)[1][..., None]),
+    "movedim of several axes": lambda x: x.unflatten(2, (2, 4)).movedim((1, 2), (2, 1)).transpose(1, 2).flatten(2),
+    "a parameter-like table": lambda x: x + torch.arange(96.0).view(12, 8) ** 0.5,
+}
+REFUSED = {
+    "random numbers": (lambda x: x + torch.empty(12, 8).normal_(), "aten.normal_"),
+    "a permutation": (lambda x: x[:, torch.randperm(12)], "aten.randperm|index by a list"),
+    "bytes": (lambda x: x + x.to(torch.uint8), "a cast to torch.uint8"),
+    "softplus with a threshold": (lambda x: nn.functional.softplus(x, 1, 0.5), "aten.softplus"),
+    "a boolean index": (
+        lambda x: x[:, torch.tensor([True, False] * 6)] + x[x > 0].sum(),
+        "its shape depends on the data",
+    ),
+}
+
+
+class Functions(Case):
+    def test_functions(self):
+        for name, function in FUNCTIONS.items():
+            with self.subTest(name):
+                module = Net(of(function))
+                if name.startswith("a parameter"):
+                    module.middle.table = nn.Parameter(torch.randn(12, 8))
+                self.export(module)
+                self.agrees(module, torch.randn(5, 3, 4, 8))
+
+    def test_refusals(self):
+        for name, (function, words) in REFUSED.items():
+            with self.subTest(name), self.assertRaisesRegex(rewire.RewireError, words):
+                self.export(Net(of(function)))
+
+    def test_sizes_by_a_factor(self):
+        images = torch.randn(3, 4, 9, 7)
+        for factor in (1.6, 2.0, 0.5, (1.3, 2.2)):
+            for mode in ("bilinear", "nearest", "bicubic"):
+                with self.subTest(f"{mode} {factor}"):
+                    module = nn.Sequential(nn.Upsample(scale_factor=factor, mode=mode), nn.Flatten())
+                    self.export(module, images[:2])
+                    self.agrees(module, images)
+
+    def test_a_table_that_depends_on_the_batch(self):
+        for function in (
+            lambda x: x * (torch.linspace(0, 1, 96).view(12, 8) * x.shape[0]),
+            lambda x: x * torch.arange(x.shape[0] * 96.0).view(-1, 12, 8),
+        ):
+            report = self.export(Net(of(function)))
+            self.assertFalse(report.any_batch)
+            self.assertRegex(report.notes[0], "the batch is fixed at 2: ")
+
+    def test_inputs(self):
+        for inputs in ({"image": IMAGE}, [[1.0]], None, numpy.ones((2, 3))):
+            self.refused("example_inputs: it is a tensor, or a tuple of tensors", Net(), inputs)
+        self.refused("example_inputs: each needs the batch", Net(), torch.zeros(0, 3, 4, 8))
+        self.refused("example_inputs: their first axes differ", Net(), (IMAGE, torch.zeros(9, 8)))
+        with self.assertRaisesRegex(rewire.RewireError, "/proc/nope/x.rir: "):
+            rewire.export(Net(), IMAGE, "/proc/nope/x.rir")
+
+    def test_a_parallel_branch_is_a_join(self):
+        class Parallel(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 8)
+
+            def forward(self, x):
+                return x + self.a(x).relu() + self.b(x).relu()
+
+        report = self.export(Net(Parallel()))
+        self.assertEqual(len(report.joins), 4)
+        with self.assertRaisesRegex(rewire.RewireError, "'add_1' is a join already"):
+            self.export(Net(Parallel()), joins=["+add_1"])
+
+    def test_a_scaled_stream_is_a_join(self):
+        module = Net(of(lambda x: x * 0.7 + nn.functional.gelu(x @ torch.eye(8))))
+        self.assertEqual(len(self.export(module).joins), 3)
+
+
+class Training(Case):
+    def trained(self, *more, steps=3):
+        run = self.folder / "run"
+        rewire.run(
+            "train",
+            self.network,
+            "--set",
+            f"train.weights={self.folder / 'net.safetensors'}",
+            "--set",
+            "data.format=synthetic",
+            "--set",
+            f"data.count={8 * steps}",
+            "--set",
+            "train.batch=8",
+            "--set",
+            "train.epochs=1",
+            "--no-autotune",
+            "--quiet",
+            *more,
+            "--out",
+            run,
+        )
+        from safetensors.torch import load_file
+
+        return load_file(run / "weights.safetensors")
+
+    def test_running_statistics_follow_the_data(self):
+        module = Net(nn.BatchNorm1d(12))
+        self.export(module)
+        after = self.trained()
+        self.assertFalse(torch.equal(after["middle.running_mean"], torch.zeros(12)))
+        self.assertFalse(torch.equal(after["middle.running_var"], torch.ones(12)))
+
+    def test_statistics_of_a_step_are_pytorchs(self):
+        """With a rate of 0, one step moves the statistics alone."""
+        shared = nn.BatchNorm1d(12)
+        for middle in (nn.BatchNorm1d(12), nn.Sequential(shared, nn.Tanh(), shared)):
+            module = Net(middle)
+            self.export(module)
+            after = self.trained("--set", "optimizer.lr=0", steps=1)
+            self.assertTrue(torch.equal(after["head.weight"], module.head.weight))
+            name = next(key for key in after if key.endswith("running_mean"))
+            self.assertEqual(sum(key.endswith("running_mean") for key in after), 1)
+            self.assertGreater(after[name].abs().sum(), 0)
+            subprocess.run(["rm", "-r", str(self.folder / "run")], check=True)
+
+    def test_a_frozen_batch_norm_stays(self):
+        class Frozen(nn.BatchNorm1d):
+            def train(self, mode=True):
+                return super().train(False)
+
+        frozen = Net(nn.Sequential(Frozen(12), nn.Dropout(0.1))).train()
+        in_training = Net(nn.BatchNorm1d(12)).train()
+        in_training.middle.eval()
+        for module in (frozen, in_training):
+            report = self.export(module)
+            self.assertEqual(report.notes, [])
+            after = self.trained()
+            name = next(key for key in after if key.endswith("running_mean"))
+            self.assertTrue(torch.equal(after[name], torch.zeros(12)))
+            subprocess.run(["rm", "-r", str(self.folder / "run")], check=True)
+
+    def test_dropout_comes_in(self):
+        class Functional(nn.Module):
+            def forward(self, x):
+                return nn.functional.dropout(x, 0.25, self.training)
+
+        layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1, batch_first=True)
+        for middle, count in ((Functional(), 1), (nn.Dropout(0.5), 1), (layer, 4)):
+            report = self.export(Net(middle), torch.randn(2, 3, 4, 8))
+            self.assertEqual(report.notes, [])
+            self.assertEqual(self.network.read_text().count("= dropout "), count)
+
+    def test_another_computation_in_training_is_noted(self):
+        class Other(nn.Module):
+            def forward(self, x):
+                return x * 3 if self.training else x
+
+        self.assertRegex(self.export(Net(Other())).notes[0], "computes something else in training")
+
+    def test_frozen_weights_stay(self):
+        module = Net()
+        module.blocks[0].requires_grad_(False)
+        report = self.export(module)
+        self.assertRegex(
+            report.notes[0], r"6 weights have requires_grad=False and are not trained, such as blocks.0.norm.weight"
+        )
+        after = self.trained()
+        self.assertTrue(torch.equal(after["blocks.0.fc1.weight"], module.blocks[0].fc1.weight))
+        self.assertFalse(torch.equal(after["blocks.1.fc1.weight"], module.blocks[1].fc1.weight))
+
+    def gradients(self, module, images):
+        """The command's and PyTorch's, in training."""
+        from safetensors.torch import load_file
+
+        labels = torch.arange(len(images)) % 3
+        numpy.save(self.folder / "x.npy", images.numpy())
+        numpy.save(self.folder / "l.npy", labels.numpy())
+        rewire.run(
+            "grad",
+            self.network,
+            "--weights",
+            self.folder / "net.safetensors",
+            "--input",
+            self.folder / "x.npy",
+            "--labels",
+            self.folder / "l.npy",
+            "--output",
+            self.folder / "g.safetensors",
+        )
+        module = module.double().train()
+        nn.functional.cross_entropy(module(images.double()), labels).backward()
+        return load_file(self.folder / "g.safetensors"), {n: p.grad for n, p in module.named_parameters()}
+
+    def test_gradients_stop_at_detach(self):
+        for middle in (of(lambda x: x * x.detach().sigmoid()), nn.BatchNorm1d(12), nn.BatchNorm1d(12, affine=False)):
+            module = Net(middle)
+            self.export(module)
+            got, wanted = self.gradients(module, torch.randn(5, 3, 4, 8))
+            for name, gradient in wanted.items():
+                self.assertLess((got[name] - gradient).abs().max(), 1e-5, name)
+
+    def test_padding_has_no_gradient(self):
+        class Embeds(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.embedding = nn.Embedding(8, 8, padding_idx=0)
+                self.register_buffer("places", torch.arange(12) % 4)
+
+            def forward(self, x):
+                return x + self.embedding(self.places)
+
+        module = Net(Embeds())
+        self.export(module)
+        got, wanted = self.gradients(module, torch.randn(5, 3, 4, 8))
+        name = "middle.embedding.weight"
+        self.assertEqual(got[name][0].abs().max(), 0)
+        self.assertLess((got[name] - wanted[name]).abs().max(), 1e-5)
 
 
 class Weights(Case):

@@ -113,8 +113,8 @@ def find_joins(trace: Trace) -> list[Join]:
     for node in graph.order:
         if op_name(node) in ADDITIONS and len(node.args) > 1 and node.kwargs.get("alpha", 1) == 1:
             join = _identity(graph, node)
-            projected = join is None
-            join = join or _projected(graph, node)
+            projected = join is None and _parallel(graph, node, [other for other, _ in found]) is None
+            join = join or _projected(graph, node) or _parallel(graph, node, [other for other, _ in found])
             if join is not None:
                 found.append((join, projected))
     joins = [join for join, projected in found if not _is_within(join, projected, [j for j, _ in found])]
@@ -165,6 +165,18 @@ def _projected(graph: Graph, node: fx.Node) -> Join | None:
     return best
 
 
+def _parallel(graph: Graph, node: fx.Node, joins: list[Join]) -> Join | None:
+    """x + a(x) + b(x): the second branch starts at the stream of the join before."""
+    operands = _operands(graph, node)
+    for stream, branch in (operands, operands[::-1]) if operands else ():
+        before = next((join for join in joins if join.node is stream), None)
+        if before is not None and branch in graph.data and graph.is_above(before.stream, branch):
+            nodes = graph.between(before.stream, branch)
+            if before.node not in nodes and any(op_name(n) in CONTRACTIONS for n in nodes):
+                return Join(node, stream, stream, branch, _entry(graph, before.stream, nodes), nodes)
+    return None
+
+
 def _source(graph: Graph, start: fx.Node, other: fx.Node) -> fx.Node | None:
     """Follows a projection back to a node from which the other operand comes too."""
     node = start
@@ -179,7 +191,10 @@ def _source(graph: Graph, start: fx.Node, other: fx.Node) -> fx.Node | None:
 
 
 def _is_product(graph: Graph, node: fx.Node) -> bool:
-    return op_name(node) in ("aten.mul", "aten.mul_") and any(o in graph.weights for o in node.all_input_nodes)
+    """True for a product with a number, a table or a weight."""
+    if op_name(node) not in ("aten.mul", "aten.mul_"):
+        return False
+    return len([operand for operand in node.args[:2] if operand in graph.data]) == 1
 
 
 def _entry(graph: Graph, stream: fx.Node, nodes: set[fx.Node]) -> fx.Node:
@@ -227,7 +242,7 @@ def _is_within(join: Join, projected: bool, all_joins: list[Join]) -> bool:
 
 def _holds_module(join: Join) -> bool:
     """True if the branch has work of its own without a contraction, as PoolFormer's pooling."""
-    return any(op_name(n) in MAPS | NORMS | frozenset(("aten.cumsum", "aten.fft_rfft")) for n in join.nodes)
+    return any(op_name(n) in MAPS | NORMS for n in join.nodes)
 
 
 def _describe(graph: Graph, join: Join) -> None:
@@ -329,6 +344,8 @@ def choose(joins: list[Join], trace: Trace, changes: list[str]) -> list[Join]:
         elif sign == "+":
             node = next((n for n in graph.order if n.name == name and op_name(n) in ADDITIONS), None)
             join = node and (_identity(graph, node) or _projected(graph, node))
+            if any(other.node is node for other in chosen):
+                raise ExportError(f"'{name}' is a join already")
             if join is None:
                 raise ExportError(
                     f"'{name}' is no addition of a branch to a stream; additions are {_listed(list(_additions(graph)))}"

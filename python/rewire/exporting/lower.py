@@ -12,7 +12,17 @@ import torch
 from torch import fx
 
 from rewire.exporting.program import Op, Parameter, Program, Shape, Value
-from rewire.exporting.trace import RUNNING, VIEWS, ExportError, Trace, constants, line_of, module_path, op_name
+from rewire.exporting.trace import (
+    RUNNING,
+    Constants,
+    ExportError,
+    Trace,
+    is_in_place,
+    is_view,
+    line_of,
+    module_path,
+    op_name,
+)
 
 MASKED = -1e30  # a logit that is masked out: infinity minus infinity would be NaN
 
@@ -54,7 +64,10 @@ class Lowering:
     def __init__(self, trace: Trace, name: str, inputs: dict[str, str], describe: Callable[[str], dict[str, Any]]):
         self.trace, self.describe = trace, describe
         self.program = Program(name, trace.batch)
-        self.known = constants(trace)
+        self.known = Constants(trace)
+        self.frozen: set[str] = set()  # running means of batch norms that do not train
+        self.spells_attention = False
+        self.updates: dict[str, Value] = {}  # of running statistics
         self.values: dict[fx.Node, Any] = {}
         self.missing: list[str] = []
         self.tensors: dict[str, torch.Tensor] = {}  # of the parameters and tables that the program reads
@@ -71,13 +84,15 @@ class Lowering:
             self.node = node
             if node.op == "placeholder":
                 self._placeholder(node)
-            elif node.op == "call_function" and node not in self.known:
+            elif node.op == "call_function" and not self._is_constant(node):
                 self._call(node)
         if self.missing:
             places = "\n  ".join(dict.fromkeys(self.missing))
             raise ExportError(f"not supported ({len(self.missing)}):\n  {places}")
         result = self.get(self.trace.output)
         self.program.results["logits"] = result
+        for name, value in self.updates.items():
+            self.program.results[f"update.{name}"] = value
         self.program.drop_unused()
         return self.program
 
@@ -120,11 +135,11 @@ class Lowering:
             values = [float(number) for number in flat.double().tolist()]
             return self.program.emit("constant", [], tensor.shape, self.place, dtype, values=values)
         if name is None:
-            name = base = f"{self.place}.table" if self.place else "table"
+            name = base = f"{self.place}.constant_table" if self.place else "constant_table"
             name = next(
                 n for n in itertools.chain([name], (f"{base}{i}" for i in itertools.count(1))) if n not in self.tensors
             )
-        self.tensors[name] = tensor.detach().float()
+        self.tensors[name] = tensor.detach().float().clone()
         return self.program.read(
             Parameter(name, tuple(tensor.shape), False, attributes={"kind": "statistic", "decay": False})
         )
@@ -143,7 +158,8 @@ class Lowering:
     def parameter(self, name: str, trainable: bool = True, **more: Any) -> Value:
         tensor = self.trace.tensors[name]
         self.tensors[name] = tensor.detach().float()
-        attributes = {"decay": False, **more} if not trainable else self.describe(name)
+        trainable = trainable and (tensor.requires_grad or not isinstance(tensor, torch.nn.Parameter))
+        attributes = self.describe(name) if trainable else {"decay": False, **more}
         return self.program.read(Parameter(name, tuple(tensor.shape), trainable, attributes=attributes), self.place)
 
     @property
@@ -273,12 +289,39 @@ class Lowering:
         elif name.rsplit(".", 1)[-1] in RUNNING and node.users:
             self.values[node] = self.parameter(name, False, kind="statistic", init=_init_of_statistic(name))
 
+    def _is_constant(self, node: fx.Node) -> bool:
+        """Computes the node if it is constant. A table that an op in place changes loses its old value."""
+        try:
+            if not self.known.compute(node):
+                return False
+        except Exception as error:  # whatever PyTorch throws
+            reason = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
+            self.missing.append(f"{op_name(node)}: {reason}{' at ' + line_of(node) if line_of(node) else ''}")
+            self.values[node] = self._stand_in(node)
+            return True
+        if is_in_place(node):
+            for other in self.known.sharing(node):
+                self.values.pop(other, None)
+        return True
+
+    def _is_written(self, node: fx.Node) -> None:
+        """Data are written into a table: from here on it is none."""
+        target: Any = node.args[0]
+        if target in self.known:
+            for other in self.known.sharing(target):
+                self.values[other] = self.table(other)
+                del self.known.known[other]
+
     def _call(self, node: Any) -> None:
+        name = op_name(node)
+        if is_in_place(node):
+            self._is_written(node)
         joined = self.replace(node)
         if joined is not None:
             self.values[node] = joined
+            if is_in_place(node):
+                self._write_back(node)
             return
-        name = op_name(node)
         lowering = LOWERINGS.get(name) or LOWERINGS.get(name.removesuffix("_"))
         try:
             if lowering is None:
@@ -287,7 +330,7 @@ class Lowering:
             self.values[node] = lowering(self, node)
             if len(self.program.ops) > before:
                 self.made[node] = self.program.ops[-1]
-            if name.endswith("_") and not name.endswith("__") and isinstance(self.values[node], Value):
+            if is_in_place(node) and isinstance(self.values[node], Value):
                 self._write_back(node)
         except Unsupported as problem:
             line = line_of(node)
@@ -311,29 +354,28 @@ class Lowering:
         if not isinstance(view, fx.Node):
             return
         chain = [view]
-        while (
-            chain[-1].op == "call_function" and op_name(chain[-1]) in VIEWS and isinstance(chain[-1].args[0], fx.Node)
-        ):
-            chain.append(chain[-1].args[0])
+        while is_view(chain[-1]):
+            chain.append(chain[-1].args[0])  # type: ignore[arg-type]
         family = set(chain)
         for other in self.trace.graph.nodes:
-            if other.op == "call_function" and op_name(other) in VIEWS and other.args[0] in family:
+            if is_view(other) and other.args[0] in family:
                 family.add(other)
         # What was made from the tensor before now has old values; it must not be used any more.
         for relative in family - set(chain):
-            later = any(self._order[user] > self._order[node] for user in relative.users)
-            if self._order[relative] < self._order[node] and later:
+            if self._order[relative] < self._order[node] and self._is_used_after(relative, node):
                 raise Unsupported(f"{op_name(node)}: it writes into a tensor that is used under another name")
         self.values[view] = self.values[node]
-        for part, whole in zip(chain, chain[1:]):
-            if not any(self._order[user] > self._order[node] for user in whole.users):
-                return
-            self.values[whole] = self._with_part(part, whole)
+        for depth in range(1, len(chain)):
+            if any(self._is_used_after(whole, node) for whole in chain[depth:]):
+                self.values[chain[depth]] = self._with_part(chain[depth - 1], chain[depth])
+
+    def _is_used_after(self, tensor: fx.Node, node: fx.Node) -> bool:
+        return any(self._order[user] > self._order[node] for user in tensor.users)
 
     def _with_part(self, part: fx.Node, whole: fx.Node) -> Value:
         """Returns the value of `whole` with that of its view `part` put in its place."""
         new, old, name = self.get(part), self.get(whole), op_name(part)
-        if name == "aten.slice" and arg(part, 4, "step", 1) == 1 or name == "aten.select":
+        if (name == "aten.slice" and arg(part, 4, "step", 1) == 1) or name == "aten.select":
             axis = arg(part, 1, "dim", 0) % len(old.shape)
             extent = old.shape[axis]
             start = arg(part, 2, "start") or 0
@@ -343,9 +385,42 @@ class Lowering:
             stop = start + new.shape[axis]
             pieces = [self.slice(old, axis, 0, start), new, self.slice(old, axis, stop, extent)]
             return self.concat([piece for piece in pieces if piece.shape[axis] > 0], axis)
-        if math.prod(new.shape) == math.prod(old.shape) and name not in ("aten.permute", "aten.transpose", "aten.t"):
+        if (axes := permutation_of(part, len(old.shape))) is not None:
+            return self.transpose(new, [axes.index(axis) for axis in range(len(axes))])
+        if name in RESHAPES and math.prod(new.shape) == math.prod(old.shape):
             return self.reshape(new, old.shape)
         raise Unsupported(f"a write into {name} of a tensor that is used later")
+
+
+RESHAPES = frozenset(
+    "aten.view aten.reshape aten.flatten aten.unsqueeze aten.squeeze aten.unflatten aten.view_as aten.reshape_as "
+    "aten.alias aten.detach aten.contiguous aten.to".split()
+)
+
+
+def permutation_of(node: Any, rank: int) -> list[int] | None:
+    """Returns the axes of a transposition in PyTorch's order of the result; None for another op."""
+    name, axes = op_name(node), list(range(rank))
+    if name == "aten.permute":
+        return [axis % rank for axis in node.args[1]]
+    if name == "aten.numpy_T":
+        return axes[::-1]
+    if name == "aten.movedim":
+        given = [[value] if isinstance(value, int) else list(value) for value in node.args[1:3]]
+        source, to = ([axis % rank for axis in part] for part in given)
+        rest = iter(axis for axis in axes if axis not in source)
+        places = dict(zip(to, source))
+        return [places[axis] if axis in places else next(rest) for axis in axes]
+    if name in ("aten.transpose", "aten.swapaxes"):
+        first, second = node.args[1] % rank, node.args[2] % rank
+    elif name in ("aten.t", "aten.mT", "aten.adjoint"):
+        if rank < 2:
+            return axes
+        first, second = rank - 2, rank - 1
+    else:
+        return None
+    axes[first], axes[second] = axes[second], axes[first]
+    return axes
 
 
 def _init_of_statistic(name: str) -> str:

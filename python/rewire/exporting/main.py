@@ -130,7 +130,7 @@ def _made(request: argparse.Namespace, keywords: dict[str, Any]) -> Any:
             raise RewireError("--pretrained is for timm and torchvision")
         sys.path.insert(0, str(Path.cwd()))
         made = getattr(importlib.import_module(source), name)
-    except ImportError as error:
+    except (ImportError, SyntaxError) as error:
         raise RewireError(f"{request.network}: {error}") from None
     except AttributeError:
         raise RewireError(f"{request.network}: {source} has no '{name}'") from None
@@ -140,7 +140,12 @@ def _made(request: argparse.Namespace, keywords: dict[str, Any]) -> Any:
 
     if isinstance(made, torch.nn.Module) and not keywords:
         return made
-    module = made(**keywords)
+    if not callable(made):
+        raise RewireError(f"{request.network}: it is a {type(made).__name__}, neither a module nor something to call")
+    try:
+        module = made(**keywords)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise RewireError(f"{request.network}: {str(error).splitlines()[0][:300]}") from None
     if not isinstance(module, torch.nn.Module):
         raise RewireError(f"{request.network}: it returns a {type(module).__name__}, not a torch.nn.Module")
     return module
@@ -150,9 +155,11 @@ def _load(module: Any, path: str) -> None:
     from safetensors.torch import load_file
 
     try:
-        module.load_state_dict(load_file(path))
-    except OSError as error:
-        raise RewireError(f"{path}: {error}") from None
+        tensors = load_file(path)
+    except Exception as error:  # safetensors has its own
+        raise RewireError(f"{path}: {str(error).splitlines()[0][:200]}") from None
+    try:
+        module.load_state_dict(tensors)
     except RuntimeError as error:
         raise RewireError(f"{path}: {' '.join(str(error).split())[:300]}") from None
 

@@ -7,7 +7,7 @@ import io
 import logging
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,12 +82,14 @@ def quiet() -> Iterator[None]:
 
 
 def trace(module: nn.Module, inputs: tuple[torch.Tensor, ...], training: bool) -> Trace:
-    """Traces forward. Throws ExportError in one line if torch.export cannot."""
+    """Traces forward. A module that is in training mode keeps the modes of its parts: those that are not are frozen.
+    Throws ExportError in one line if torch.export cannot."""
     for path, child in module.named_modules():
         if isinstance(child, nn.modules.batchnorm._BatchNorm) and child.momentum is None and child.track_running_stats:
             raise ExportError(f"{path}: a batch norm with momentum=None, a cumulative average, has no counterpart")
     was = {child: child.training for child in module.modules()}
-    module.train(training)
+    if not (training and module.training):
+        module.train(training)
     try:
         with quiet():
             exported = torch.export.export(module, inputs, strict=False)
@@ -120,6 +122,9 @@ def of_exported(exported: torch.export.ExportedProgram, module: nn.Module | None
                 kinds[node], names[node] = "input", node.name
         elif node.op == "output":
             output = node
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and not all(isinstance(extent, int) for extent in value.shape):
+            raise ExportError(f"{op_name(node)} at {line_of(node)}: its shape depends on the data")
     assert output is not None
     user = set(signature.user_outputs)
     returned = [node for node in output.all_input_nodes if node.name in user]
@@ -128,17 +133,26 @@ def of_exported(exported: torch.export.ExportedProgram, module: nn.Module | None
             f"the module returns {len(signature.user_outputs)} tensors; wrap it in a module that returns one"
         )
     changed = set(signature.buffers_to_mutate.values()) | {names[node] for node in _written(exported.graph, kinds)}
-    statistics = {name for name in changed if name.rsplit(".", 1)[-1] in STATISTICS}
+    statistics = _statistics(exported.graph, names)
     if changed - statistics:
         raise ExportError(f"forward changes '{min(changed - statistics)}'; only batch norms may change a buffer")
     return Trace(exported.graph, batch, kinds, names, tensors, returned[0], training)
+
+
+def _statistics(graph: fx.Graph, names: dict[fx.Node, str]) -> set[str]:
+    """Returns the names of the buffers that batch norms keep."""
+    found = set()
+    for node in graph.nodes:
+        if node.op == "call_function" and op_name(node) == "aten.batch_norm":
+            found |= {names[operand] for operand in node.args[3:5] if isinstance(operand, fx.Node)}
+    return found | {name.rsplit(".", 1)[0] + ".num_batches_tracked" for name in found}
 
 
 def _written(graph: fx.Graph, kinds: dict[fx.Node, str]) -> list[fx.Node]:
     """Returns the placeholders of the module's own tensors that an op in place changes."""
     found = []
     for node in graph.nodes:
-        if node.op == "call_function" and op_name(node).endswith("_") and not op_name(node).endswith("__"):
+        if node.op == "call_function" and is_in_place(node):
             root = root_of(node.args[0])
             if root is not None and kinds.get(root) in ("parameter", "buffer"):
                 found.append(root)
@@ -147,12 +161,9 @@ def _written(graph: fx.Graph, kinds: dict[fx.Node, str]) -> list[fx.Node]:
 
 def root_of(node: Any) -> fx.Node | None:
     """Follows views back to the tensor that they are of; None if it is no node."""
-    while isinstance(node, fx.Node) and node.op == "call_function" and op_name(node) in VIEWS:
+    while is_view(node):
         node = node.args[0]
     return node if isinstance(node, fx.Node) else None
-
-
-STATISTICS = frozenset(("running_mean", "running_var", "num_batches_tracked"))
 
 
 def _first_line(error: BaseException) -> str:
@@ -160,34 +171,93 @@ def _first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0] if lines else ''}"[:300]
 
 
-def constants(trace: Trace) -> dict[fx.Node, Any]:
-    """Returns the values of all nodes that depend on neither inputs nor parameters: tables, masks, shapes.
+class Constants:
+    """The values of nodes that depend on neither inputs nor parameters: tables, masks, shapes.
 
-    They are computed as PyTorch would, in order, on copies of the buffers; so an op in place changes its views too."""
-    known: dict[fx.Node, Any] = {}
-    for node in trace.graph.nodes:
-        if node.op == "placeholder":
-            kind, name = trace.kinds[node], trace.names[node]
-            if kind in ("buffer", "constant") and name.rsplit(".", 1)[-1] not in RUNNING:
-                known[node] = trace.tensors[name].detach().clone()
-        elif node.op == "call_function" and op_name(node) not in RANDOM:
-            shape_alone = op_name(node).removeprefix("aten.") in OF_A_SHAPE
-            if not shape_alone and not all(operand in known for operand in node.all_input_nodes):
-                continue
+    They are computed as PyTorch would, in the order of the graph, on copies of the buffers. So an op in place changes
+    its views too, and a value is right at the time at which it is read.
+    """
 
-            def look(operand: fx.Node, stands_in: bool = shape_alone) -> Any:
-                if operand in known or not stands_in:
-                    return known[operand]
-                value = operand.meta["val"]
-                return torch.empty(tuple(int(extent) for extent in value.shape), dtype=value.dtype)
+    def __init__(self, trace: Trace) -> None:
+        self.known: dict[fx.Node, Any] = {}
+        for node in trace.graph.nodes:
+            if node.op == "placeholder" and trace.kinds[node] in ("buffer", "constant"):
+                name = trace.names[node]
+                if name.rsplit(".", 1)[-1] not in RUNNING:
+                    self.known[node] = trace.tensors[name].detach().clone()
 
-            target: Callable[..., Any] = node.target
-            known[node] = target(*fx.node.map_arg(node.args, look), **fx.node.map_arg(node.kwargs, look))
-    return known
+    def __contains__(self, node: Any) -> bool:
+        return node in self.known
+
+    def __getitem__(self, node: Any) -> Any:
+        return self.known[node]
+
+    def get(self, node: Any) -> Any:
+        return self.known.get(node)
+
+    def compute(self, node: fx.Node) -> bool:
+        """Computes the node if it is constant; returns whether it is."""
+        shape_alone = op_name(node).removeprefix("aten.") in OF_A_SHAPE
+        if is_random(node) or not (shape_alone or all(operand in self.known for operand in node.all_input_nodes)):
+            return False
+
+        def look(operand: fx.Node) -> Any:
+            if operand in self.known:
+                return self.known[operand]
+            value = operand.meta["val"]
+            return torch.empty(tuple(int(extent) for extent in value.shape), dtype=value.dtype)
+
+        target: Any = node.target
+        self.known[node] = target(*fx.node.map_arg(node.args, look), **fx.node.map_arg(node.kwargs, look))
+        return True
+
+    def sharing(self, node: fx.Node) -> list[fx.Node]:
+        """Returns the constant nodes that share memory with this one, itself included."""
+        place = _memory(self.known.get(node))
+        return [other for other, value in self.known.items() if place is not None and _memory(value) == place]
+
+
+def _memory(value: Any) -> int | None:
+    return value.untyped_storage().data_ptr() if isinstance(value, torch.Tensor) else None
+
+
+def is_random(node: fx.Node) -> bool:
+    """True if the op draws numbers; dropout that is switched off does not."""
+    tags = getattr(node.target, "tags", ())
+    if torch.Tag.nondeterministic_seeded not in tags:
+        return False
+    return not ("dropout" in op_name(node) and len(node.args) > 2 and node.args[2] is False)
+
+
+def is_in_place(node: fx.Node) -> bool:
+    name = op_name(node)
+    return name.endswith("_") and not name.endswith("__")
+
+
+def is_view(node: Any) -> bool:
+    """True if the node's result shares memory with its first operand. Some ops copy only if they must."""
+    if not isinstance(node, fx.Node) or node.op != "call_function" or not node.args:
+        return False
+    name, source = op_name(node), node.args[0]
+    if name not in VIEWS or not isinstance(source, fx.Node):
+        return False
+    before, after = source.meta.get("val"), node.meta.get("val")
+    if not isinstance(before, torch.Tensor) or not isinstance(after, torch.Tensor):
+        return True  # a list of views
+    if name == "aten.to":
+        return before.dtype == after.dtype
+    if name == "aten.contiguous":
+        return bool(before.is_contiguous())
+    if name in ("aten.reshape", "aten.flatten", "aten.reshape_as"):
+        plain = torch.empty_strided(tuple(before.shape), tuple(before.stride()), device="meta")
+        try:
+            plain.view(tuple(after.shape))
+        except RuntimeError:
+            return False
+    return True
 
 
 RUNNING = frozenset(("running_mean", "running_var"))
-RANDOM = frozenset("aten.bernoulli aten.bernoulli_ aten.rand aten.rand_like aten.randn aten.randn_like".split())
 # Ops that take no more than the shape of their operand.
 OF_A_SHAPE = frozenset(
     "new_empty new_zeros new_ones new_full empty_like zeros_like ones_like full_like sym_size".split()

@@ -95,7 +95,8 @@ def _attention(l: Lowering, node: Any) -> Any:
         k, v = (_each_head(l, x, q.shape[1] // x.shape[1]) for x in (k, v))
     lead = torch.broadcast_shapes(q.shape[:2], k.shape[:2], v.shape[:2])
     q, k, v = (l.broadcast(x, (*lead, *x.shape[2:])) for x in (q, k, v))
-    if mask is None and not causal and not dropped and k.shape == v.shape and q.shape[-1] == v.shape[-1]:
+    whole = mask is None and not causal and not dropped and not l.spells_attention
+    if whole and k.shape == v.shape and q.shape[-1] == v.shape[-1]:
         types = [(q.shape, "f32"), ((*q.shape[:-1], 1), "f32")]
         return l.reshape(l.program.add("attention", [q, k, v], types, l.place, scale=scale)[0], shape)
     weights = (*q.shape[:-1], k.shape[-2])
@@ -105,7 +106,10 @@ def _attention(l: Lowering, node: Any) -> Any:
     if causal:
         future = torch.triu(torch.full((q.shape[-2], k.shape[-2]), MASKED), 1)
         logits = l.binary("add", logits, l.constant(future), weights)
-    portions = l.drop("dropout", l.emit("softmax", [logits], weights, axis=len(weights) - 1), dropped)
+    portions = l.emit("softmax", [logits], weights, axis=len(weights) - 1)
+    if mask is not None and mask.meta["val"].dtype == torch.bool:
+        portions = l.binary("mul", portions, _sees_any(l, mask, len(shape)), weights)
+    portions = l.drop("dropout", portions, dropped)
     return l.reshape(l.emit("matmul", [portions, v], (*q.shape[:-1], v.shape[-1])), shape)
 
 
@@ -119,6 +123,15 @@ def _bias_of_mask(l: Lowering, mask: fx.Node, rank: int) -> Value:
     if value.dtype == "i1":
         value = l.emit("select", [value, l.scalar(0.0, value.shape), l.scalar(MASKED, value.shape)], value.shape, "f32")
     return _four_axes(l, value, rank)
+
+
+def _sees_any(l: Lowering, mask: Any, rank: int) -> Value:
+    """Returns 1 for each row that sees a key, else 0: where all is masked out the result is 0."""
+    tensor = l.known.get(mask)
+    if isinstance(tensor, torch.Tensor):
+        return _four_axes(l, l.constant(tensor.any(-1, keepdim=True).float()), rank)
+    value = l.cast(l.get(mask), "f32")
+    return _four_axes(l, l.sum(value, [len(value.shape) - 1], "max"), rank)
 
 
 def _four_axes(l: Lowering, x: Value, rank: int | None = None) -> Value:
@@ -141,6 +154,8 @@ def _each_head(l: Lowering, x: Value, times: int) -> Value:
 def _convolution(l: Lowering, node: Any) -> Any:
     x, weight, bias = l.get(node.args[0]), l.get(node.args[1]), arg(node, 2, "bias")
     shape = l.shape_of()
+    if len(x.shape) != len(weight.shape):
+        raise Unsupported(f"{op_name(node)} without a batch")
     flat = len(x.shape) == 3
     if op_name(node) == "aten.convolution":
         strides, padding, dilation, transposed, _, groups = node.args[3:9]

@@ -27,7 +27,9 @@ def _layer_norm(l: Lowering, node: Any) -> Any:
     operands = [x]
     if weight is not None:
         operands.append(l.reshape(l.get(weight), (x.shape[-1],)))
-    if bias is not None and weight is not None:
+    elif bias is not None:
+        operands.append(l.scalar(1.0, (x.shape[-1],)))
+    if bias is not None:
         operands.append(l.reshape(l.get(bias), (x.shape[-1],)))
     return l.reshape(l.emit("layer_norm", operands, x.shape, epsilon=epsilon), shape)
 
@@ -77,18 +79,23 @@ def _batch_norm(l: Lowering, node: Any) -> Any:
     channels = (x.shape[1],)
     if mean is None:
         return _normalised(l, x, weight, bias, float(epsilon))
+    # A traced evaluation does not show whether a batch norm trains.
+    trains = training if l.trace.training else l.trace.names.get(mean) not in l.frozen
     operands = [
         x,
         l.scalar(1.0, channels) if weight is None else l.get(weight),
         l.scalar(0.0, channels) if bias is None else l.get(bias),
         l.get(mean),
         l.get(variance),
-        # In a traced evaluation every batch norm uses running statistics; it trains when the program does.
-        l.training() if training or not l.trace.training else l.scalar(0.0, (), "i1"),
+        l.training() if trains else l.scalar(0.0, (), "i1"),
     ]
     types = [(x.shape, "f32"), (channels, "f32"), (channels, "f32")]
     attributes = {"axis": 1, "epsilon": float(epsilon), "momentum": float(momentum)}
-    return l.program.add("batch_norm", operands, types, l.place, **attributes)[0]
+    y, *running = l.program.add("batch_norm", operands, types, l.place, **attributes)
+    if trains:
+        for statistic, value in zip((mean, variance), running):
+            l.values[statistic] = l.updates[l.trace.names[statistic]] = value
+    return y
 
 
 def _normalised(l: Lowering, x: Value, weight: Any, bias: Any, epsilon: float) -> Value:

@@ -7,7 +7,6 @@ from typing import Any
 from torch import fx
 
 from rewire.exporting.lower import (
-    MASKED,
     Lowering,
     Noise,
     Unsupported,
@@ -28,10 +27,15 @@ def _arithmetic(l: Lowering, node: Any) -> Any:
         raise Unsupported(f"aten.div, rounding_mode {node.kwargs['rounding_mode']}")
     dtype = dtype_of(node.meta["val"])
     x, y = (l.cast(l.get(v), dtype) for v in (a, b))
-    if (alpha := arg(node, 2, "alpha", 1)) != 1:
-        y = l.times(y, alpha)
+    alpha = arg(node, 2, "alpha", 1)
+    if dtype == "i1":
+        if name not in ("add", "mul", "maximum", "minimum") or alpha != 1:
+            raise Unsupported(f"aten.{name} of booleans")
+        return l.binary("logical_or" if name in ("add", "maximum") else "logical_and", x, y, l.shape_of())
     if name == "rsub":
-        return l.binary("sub", y, x, l.shape_of())
+        return l.binary("sub", y, x if alpha == 1 else l.times(x, alpha), l.shape_of())
+    if alpha != 1:
+        y = l.times(y, alpha)
     return l.binary(name, x, y, l.shape_of())
 
 
@@ -74,7 +78,7 @@ def _dropout(l: Lowering, node: Any) -> Any:
 def _pow(l: Lowering, node: Any) -> Any:
     base, power = node.args[0], node.args[1]
     if isinstance(power, (int, float)):
-        x = l.get(base)
+        x = l.cast(l.get(base), dtype_of(node.meta["val"]))
         if power == 2:
             return l.emit("mul", [x, x], x.shape)
         if power in (0.5, -0.5):
@@ -87,7 +91,9 @@ def _unary(torch_name: str, name: str) -> None:
     @lowers(torch_name)
     def lower(l: Lowering, node: Any) -> Any:
         x = l.get(node.args[0])
-        return l.emit(name, [x], x.shape)
+        if name == "logical_not":
+            return l.emit(name, [l.cast(x, "i1")], x.shape)
+        return l.emit(name, [l.cast(x, dtype_of(node.meta["val"]))], x.shape)
 
 
 for _name in "relu silu sigmoid tanh exp log sqrt rsqrt neg erf sin cos abs floor logical_not".split():
@@ -122,6 +128,8 @@ def _leaky_relu(l: Lowering, node: Any) -> Any:
 @lowers("elu")
 def _elu(l: Lowering, node: Any) -> Any:
     x, alpha = l.get(node.args[0]), arg(node, 1, "alpha", 1.0)
+    if arg(node, 2, "scale", 1) != 1 or arg(node, 3, "input_scale", 1) != 1:
+        raise Unsupported("aten.elu with a scale")
     low = l.plus(l.emit("exp", [l.emit("minimum", [x, l.scalar(0.0, x.shape)], x.shape)], x.shape), -1.0)
     return l.binary("add", l.emit("relu", [x], x.shape), l.times(low, alpha), x.shape)
 
@@ -129,8 +137,8 @@ def _elu(l: Lowering, node: Any) -> Any:
 @lowers("softplus")
 def _softplus(l: Lowering, node: Any) -> Any:
     x = l.get(node.args[0])
-    if arg(node, 1, "beta", 1) != 1:
-        raise Unsupported("aten.softplus, beta other than 1")
+    if node.target._opname == "softplus" and (arg(node, 1, "beta", 1) != 1 or arg(node, 2, "threshold", 20) < 20):
+        raise Unsupported("aten.softplus, beta other than 1 or a threshold below 20")
     # max(x, 0) + log(1 + e^-|x|), which is finite for every x
     tail = l.emit("log", [l.plus(l.emit("exp", [l.times(l.emit("abs", [x], x.shape), -1.0)], x.shape), 1.0)], x.shape)
     return l.binary("add", l.emit("relu", [x], x.shape), tail, x.shape)
@@ -153,7 +161,7 @@ def _prelu(l: Lowering, node: Any) -> Any:
 
 @lowers("clamp", "clamp_min", "clamp_max", "hardtanh", "relu6")
 def _clamp(l: Lowering, node: Any) -> Any:
-    name, x = op_name(node).rstrip("_"), l.get(node.args[0])
+    name, x = op_name(node).rstrip("_"), l.cast(l.get(node.args[0]), dtype_of(node.meta["val"]))
     bounds = {
         "aten.clamp": lambda: (arg(node, 1, "min"), arg(node, 2, "max")),
         "aten.clamp_min": lambda: (node.args[1], None),
@@ -214,7 +222,7 @@ def _where(l: Lowering, node: Any) -> Any:
 def _masked_fill(l: Lowering, node: Any) -> Any:
     shape = l.shape_of()
     x, mask = l.get(node.args[0]), l.cast(l.get(node.args[1]), "i1")
-    value = max(l.number(node.args[2]), MASKED)
+    value = l.number(node.args[2])
     return l.emit(
         "select", [l.broadcast(mask, shape), l.scalar(value, shape, x.dtype), l.broadcast(x, shape)], shape, x.dtype
     )

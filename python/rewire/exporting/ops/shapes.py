@@ -15,12 +15,13 @@ from rewire.exporting.lower import (
     axes_of,
     dtype_of,
     lowers,
+    permutation_of,
 )
 from rewire.exporting.program import Value
 from rewire.exporting.trace import op_name
 
 
-@lowers("contiguous", "clone", "type_as", "detach", "alias", "lift_fresh_copy", "positive")
+@lowers("contiguous", "clone", "alias", "lift_fresh_copy", "positive")
 def _same(l: Lowering, node: Any) -> Any:
     return l.get(node.args[0])
 
@@ -30,8 +31,17 @@ def _nothing(l: Lowering, node: Any) -> Any:
     return None
 
 
-@lowers("to", "_to_copy", "float", "bool", "long")
+@lowers("detach")
+def _detach(l: Lowering, node: Any) -> Any:
+    x = l.get(node.args[0])
+    return l.emit("stop_gradient", [x], x.shape)
+
+
+@lowers("to", "_to_copy", "float", "bool", "long", "type_as")
 def _to(l: Lowering, node: Any) -> Any:
+    dtype = node.meta["val"].dtype
+    if dtype in (torch.uint8, torch.int8, torch.int16) and node.args[0].meta["val"].dtype != dtype:
+        raise Unsupported(f"a cast to {dtype}, which wraps around")
     return l.cast(l.get(node.args[0]), dtype_of(node.meta["val"]))
 
 
@@ -40,27 +50,10 @@ def _reshape(l: Lowering, node: Any) -> Any:
     return l.reshape(l.get(node.args[0]), l.shape_of())
 
 
-@lowers("permute")
-def _permute(l: Lowering, node: Any) -> Any:
-    return l.transpose(l.get(node.args[0]), node.args[1])
-
-
-@lowers("transpose", "swapaxes", "t", "numpy_T", "adjoint", "mT", "movedim")
+@lowers("permute", "transpose", "swapaxes", "t", "numpy_T", "adjoint", "mT", "movedim")
 def _transpose(l: Lowering, node: Any) -> Any:
-    x, name = l.get(node.args[0]), op_name(node)
-    rank = len(x.shape)
-    axes = list(range(rank))
-    if name == "aten.numpy_T":
-        return l.transpose(x, axes[::-1])
-    if name == "aten.movedim":
-        source, to = node.args[1] % rank, node.args[2] % rank
-        axes.insert(to, axes.pop(source))
-        return l.transpose(x, axes)
-    first, second = (node.args[1], node.args[2]) if name in ("aten.transpose", "aten.swapaxes") else (-2, -1)
-    if rank < 2:
-        return x
-    axes[first], axes[second] = axes[second], axes[first]
-    return l.transpose(x, axes)
+    x = l.get(node.args[0])
+    return l.transpose(x, permutation_of(node, len(x.shape)) or [])
 
 
 @lowers("copy")
@@ -119,6 +112,7 @@ def _slice(l: Lowering, node: Any) -> Any:
     extent = x.shape[axis]
     start, stop = arg(node, 2, "start"), arg(node, 3, "end")
     if op_name(node) == "aten.narrow":
+        start = start + extent if start < 0 else start
         stop = start + stop
     start = 0 if start is None else start
     start = max(0, start + extent) if start < 0 else min(start, extent)
@@ -158,7 +152,7 @@ def _getitem(l: Lowering, node: Any) -> Any:
 
 @lowers("cat", "concat", "concatenate")
 def _cat(l: Lowering, node: Any) -> Any:
-    parts = [l.get(part) for part in node.args[0]]
+    parts = [l.cast(l.get(part), dtype_of(node.meta["val"])) for part in node.args[0]]
     parts = [part for part in parts if math.prod(part.shape) > 0 or len(part.shape) > 1]
     return l.concat(parts, arg(node, 1, "dim", 0) % len(parts[0].shape))
 
@@ -168,7 +162,8 @@ def _stack(l: Lowering, node: Any) -> Any:
     shape = l.shape_of()
     axis = arg(node, 1, "dim", 0) % len(shape)
     one = (*shape[:axis], 1, *shape[axis + 1 :])
-    return l.concat([l.reshape(l.get(part), one) for part in node.args[0]], axis)
+    dtype = dtype_of(node.meta["val"])
+    return l.concat([l.reshape(l.cast(l.get(part), dtype), one) for part in node.args[0]], axis)
 
 
 @lowers("roll")
@@ -259,6 +254,15 @@ def _index_select(l: Lowering, node: Any) -> Any:
 @lowers("embedding")
 def _embedding(l: Lowering, node: Any) -> Any:
     weight, indices = l.get(node.args[0]), node.args[1]
+    padding = arg(node, 2, "padding_idx", -1)
+    if arg(node, 3, "scale_grad_by_freq", False):
+        raise Unsupported("aten.embedding, scale_grad_by_freq")
+    if padding is not None and padding >= 0:  # its row has no gradient
+        kept = torch.ones(weight.shape[0], 1, dtype=torch.bool)
+        kept[padding] = False
+        still = l.emit("stop_gradient", [weight], weight.shape)
+        mask = l.broadcast(l.constant(kept), weight.shape)
+        weight = l.emit("select", [mask, weight, still], weight.shape, weight.dtype)
     if indices in l.known:
         return _gather_list(l, weight, l.known[indices], 0)
     rows = l.get(indices)

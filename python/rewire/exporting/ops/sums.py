@@ -13,6 +13,7 @@ from rewire.exporting.lower import (
     Unsupported,
     arg,
     axes_of,
+    dtype_of,
     lowers,
 )
 from rewire.exporting.trace import op_name
@@ -31,7 +32,8 @@ def _reduce(l: Lowering, node: Any) -> Any:
             raise Unsupported(f"aten.{name} other than 2")
         axes = axes_of(arg(node, 2, "dim"), len(x.shape))
     else:
-        axes = axes_of(arg(node, 1, "dim"), len(x.shape))
+        given = arg(node, 1, "dim")
+        axes = axes_of(None if isinstance(given, bool) else given, len(x.shape))
     value = node.meta["val"]
     shape = tuple(int(e) for e in (value[0] if isinstance(value, (tuple, list)) else value).shape)
     if name == "sum":
@@ -48,11 +50,7 @@ def _reduce(l: Lowering, node: Any) -> Any:
     elif name in ("var", "std"):
         centred = l.binary("sub", x, l.mean(x, axes), x.shape)
         count = math.prod(x.shape[axis] for axis in axes)
-        correction = node.kwargs.get("correction")
-        if correction is None:
-            unbiased = [v for v in node.args[1:] if isinstance(v, bool)]
-            correction = 1 if not unbiased or unbiased[0] else 0
-        y = l.times(l.sum(l.emit("mul", [centred, centred], x.shape), axes), 1.0 / (count - correction))
+        y = l.times(l.sum(l.emit("mul", [centred, centred], x.shape), axes), 1.0 / (count - _correction(node)))
         if name == "std":
             y = l.emit("sqrt", [y], y.shape)
     elif name == "logsumexp":
@@ -63,27 +61,37 @@ def _reduce(l: Lowering, node: Any) -> Any:
         raise Unsupported(f"aten.{name}")
     y = l.reshape(y, shape)
     if isinstance(value, (tuple, list)):  # max over an axis, with the indices
-        index = l.emit("argmax", [x], [1 if i in axes else e for i, e in enumerate(x.shape)], "i32", axis=axes[0])
+        ordered = l.times(x, -1.0) if name == "min" else x
+        index = l.emit("argmax", [ordered], [1 if i in axes else e for i, e in enumerate(x.shape)], "i32", axis=axes[0])
         return [y, l.cast(l.reshape(index, shape), "i64")]
     return y
+
+
+def _correction(node: Any) -> float:
+    """What var and std subtract from the count: `correction`, or 1 unless `unbiased` is false."""
+    if (correction := node.kwargs.get("correction")) is not None:
+        return float(correction)
+    unbiased = node.args[2] if len(node.args) > 2 else node.args[1] if len(node.args) > 1 else True
+    unbiased = node.kwargs.get("unbiased", unbiased if isinstance(unbiased, bool) else True)
+    return 1 if unbiased else 0
 
 
 @lowers("var_mean")
 def _var_mean(l: Lowering, node: Any) -> Any:
     x = l.get(node.args[0])
-    axes = axes_of(arg(node, 1, "dim"), len(x.shape))
+    given = arg(node, 1, "dim")
+    axes = axes_of(None if isinstance(given, bool) else given, len(x.shape))
     shape = tuple(int(e) for e in node.meta["val"][0].shape)
     mean = l.mean(x, axes)
     centred = l.binary("sub", x, mean, x.shape)
-    correction = node.kwargs.get("correction")
-    count = math.prod(x.shape[axis] for axis in axes) - (1 if correction is None else correction)
+    count = math.prod(x.shape[axis] for axis in axes) - _correction(node)
     variance = l.times(l.sum(l.emit("mul", [centred, centred], x.shape), axes), 1.0 / count)
     return [l.reshape(variance, shape), l.reshape(mean, shape)]
 
 
 @lowers("softmax", "_softmax")
 def _softmax(l: Lowering, node: Any) -> Any:
-    x = l.get(node.args[0])
+    x = l.cast(l.get(node.args[0]), dtype_of(node.meta["val"]))
     return l.emit("softmax", [x], x.shape, axis=node.args[1] % len(x.shape))
 
 
@@ -100,10 +108,10 @@ def _log_softmax(l: Lowering, node: Any) -> Any:
 
 @lowers("cumsum")
 def _cumsum(l: Lowering, node: Any) -> Any:
-    x = l.get(node.args[0])
+    x = l.cast(l.get(node.args[0]), "f32")  # integers are exact up to 2^24
     axis = node.args[1] % len(x.shape)
     order = [i for i in range(len(x.shape)) if i != axis] + [axis]
     moved = l.transpose(x, order)
     extent = x.shape[axis]
     summed = l.linear(moved, l.constant(torch.tril(torch.ones(extent, extent))), None)
-    return l.transpose(summed, [order.index(i) for i in range(len(order))])
+    return l.cast(l.transpose(summed, [order.index(i) for i in range(len(order))]), dtype_of(node.meta["val"]))

@@ -21,6 +21,8 @@ from rewire.exporting.trace import op_name
 @lowers("max_pool2d", "avg_pool2d")
 def _pool(l: Lowering, node: Any) -> Any:
     name, x, shape = op_name(node), l.get(node.args[0]), l.shape_of()
+    if len(shape) != 4:
+        raise Unsupported(f"{name} without a batch")
     kernel = pair(node.args[1])
     strides, padding = pair(arg(node, 2, "stride") or kernel), pair(arg(node, 3, "padding", 0))
     largest = name == "aten.max_pool2d"
@@ -57,7 +59,8 @@ def _pool(l: Lowering, node: Any) -> Any:
 @lowers("adaptive_avg_pool2d", "adaptive_avg_pool1d")
 def _adaptive(l: Lowering, node: Any) -> Any:
     x, shape = l.get(node.args[0]), l.shape_of()
-    for axis in range(2, len(shape)):  # along each axis a product with a matrix of averages
+    axes = 2 if op_name(node) == "aten.adaptive_avg_pool2d" else 1
+    for axis in range(len(shape) - axes, len(shape)):  # along each axis a product with a matrix of averages
         extent, size = x.shape[axis], shape[axis]
         if extent == size:
             continue
@@ -89,7 +92,8 @@ def _along(l: Lowering, x: Value, axis: int, matrix: torch.Tensor) -> Value:
 def _resize(l: Lowering, node: Any) -> Any:
     x, shape, name = l.get(node.args[0]), l.shape_of(), op_name(node)
     aligned = next((v for v in node.args[2:] if isinstance(v, bool)), bool(node.kwargs.get("align_corners", False)))
-    if name == "aten.upsample_bilinear2d" and not aligned:
+    factors = _factors(node, x.shape[2:], shape[2:])
+    if name == "aten.upsample_bilinear2d" and not aligned and factors is None:
         return l.emit("resize", [x], shape, size=list(shape[2:]))
     # All are linear and separable: the matrix of an axis is what the op does to unit vectors.
     for axis in (2, 3):
@@ -102,9 +106,23 @@ def _resize(l: Lowering, node: Any) -> Any:
         options: dict[str, Any] = (
             {} if mode == "nearest" else {"align_corners": aligned, "antialias": name.endswith("_aa")}
         )
-        answer = torch.nn.functional.interpolate(units, size=(size, 4), mode=mode, **options)
+        if factors is None:
+            answer = torch.nn.functional.interpolate(units, size=(size, 4), mode=mode, **options)
+        else:
+            options |= {"scale_factor": (factors[axis - 2], 1.0), "recompute_scale_factor": False}
+            answer = torch.nn.functional.interpolate(units, mode=mode, **options)
         x = _along(l, x, axis, answer[:, 0, :, 0].T.contiguous())
     return x
+
+
+def _factors(node: Any, before: Any, after: Any) -> list[float] | None:
+    """Returns the scale factors of the module if they are not the sizes' ratio: PyTorch then samples by them."""
+    given = arg(node, len(node.args), "scale_factors") or next(
+        (v for v in node.args[2:] if isinstance(v, (list, tuple)) and v and isinstance(v[0], float)), None
+    )
+    if given is None or all(abs(f * b - a) < 1e-9 for f, b, a in zip(given, before, after)):
+        return None
+    return [float(factor) for factor in given]
 
 
 @lowers("im2col")
