@@ -48,7 +48,8 @@ TEST_CASE("Networks of PyTorch compute what PyTorch does, at a batch that they w
     const Outcome run = rewire_command(with_weights("run", name, input) + Words{"--output", output});
     CAPTURE(run.err);
     REQUIRE(run.code == 0);
-    const runtime::TensorMap wanted = runtime::read_safetensors(recorded(name + ".expected.safetensors")).tensors;
+    const runtime::TensorMap wanted =
+        runtime::read_safetensors(recorded(name + ".expected.safetensors")).tensors;
     const runtime::HostTensor& logits = wanted.at("logits");
     CHECK(largest_difference(runtime::read_npy(output), logits) <=
           1e-5 * largest(runtime::to_double(logits).data));
@@ -64,7 +65,8 @@ TEST_CASE("The gradients of networks of PyTorch are PyTorch's") {
                                         Words{"--labels", recorded("labels.npy"), "--output", output});
     CAPTURE(grad.err);
     REQUIRE(grad.code == 0);
-    const runtime::TensorMap wanted = runtime::read_safetensors(recorded(name + ".expected.safetensors")).tensors,
+    const runtime::TensorMap wanted =
+                                 runtime::read_safetensors(recorded(name + ".expected.safetensors")).tensors,
                              gradients = runtime::read_safetensors(output).tensors;
     CHECK(gradients.size() == wanted.size() - 1);
     std::map<std::string, double> sizes;
