@@ -27,7 +27,7 @@
 // `func @step() -> () training {`. White space is free, but an op's first operand must be on the op's line.
 // ": type" may be omitted if the op infers it; a written type must equal the inferred one.
 //
-// In a module for any batch, `batch` stands for the batch's extent where an integer may be, and 4*batch for four times
+// In a module for any batch, `batch` is the batch's extent where an integer may be, and 4*batch is four times
 // as much: `func @forward(%image: f32[batch,3,32,32])`. The reader chooses the number; the printer prints it.
 #pragma once
 
