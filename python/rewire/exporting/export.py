@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import json
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -84,7 +83,7 @@ def export(
     any_batch = "[batch" in text.split("func @forward", 1)[1].split("->", 1)[0]
     made = first.lowering.tensors
     tensors = {name: made[name] for name in first.program.parameters if name in made}
-    fixed = [n for n, tensor in first.trace.tensors.items() if n in tensors and _is_frozen(first.trace, n, tensor)]
+    fixed = [n for n, tensor in first.trace.tensors.items() if n in tensors and _is_frozen(tensor)]
     if fixed:
         notes.append(f"{len(fixed)} weights have requires_grad=False and are not trained, such as {fixed[0]}")
     with tempfile.TemporaryDirectory() as folder:
@@ -122,7 +121,7 @@ def _checked_inputs(example_inputs: Any) -> tuple[torch.Tensor, ...]:
     return tuple(inputs)
 
 
-def _is_frozen(trace: Trace, name: str, tensor: torch.Tensor) -> bool:
+def _is_frozen(tensor: torch.Tensor) -> bool:
     return isinstance(tensor, nn.Parameter) and not tensor.requires_grad
 
 
@@ -376,7 +375,3 @@ def _row(join: Join) -> dict[str, Any]:
         "shape": [int(extent) for extent in join.node.meta["val"].shape[1:]],
         "line": line_of(join.node),
     }
-
-
-def write_report(report: Report, file: str | os.PathLike[str]) -> None:
-    Path(file).write_text(json.dumps(report.__dict__, indent=2) + "\n")

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from rewire.exporting.program import Op, Parameter, Program, Shape, Value
+from rewire.exporting.program import Parameter, Program, Shape, Value
 from rewire.exporting.trace import (
     RUNNING,
     Constants,
@@ -71,7 +71,6 @@ class Lowering:
         self.values: dict[fx.Node, Any] = {}
         self.missing: list[str] = []
         self.tensors: dict[str, torch.Tensor] = {}  # of the parameters and tables that the program reads
-        self.made: dict[fx.Node, Op] = {}  # the op that computes a node's value
         self.replace: Callable[[fx.Node], Value | None] = lambda node: None
         self.node: Any
         self._streams: dict[str, int] = {}
@@ -158,7 +157,8 @@ class Lowering:
     def parameter(self, name: str, trainable: bool = True, **more: Any) -> Value:
         tensor = self.trace.tensors[name]
         self.tensors[name] = tensor.detach().float()
-        trainable = trainable and (tensor.requires_grad or not isinstance(tensor, torch.nn.Parameter))
+        is_fixed = isinstance(tensor, torch.nn.Parameter) and not tensor.requires_grad
+        trainable = trainable and not is_fixed
         attributes = self.describe(name) if trainable else {"decay": False, **more}
         return self.program.read(Parameter(name, tuple(tensor.shape), trainable, attributes=attributes), self.place)
 
@@ -326,10 +326,7 @@ class Lowering:
         try:
             if lowering is None:
                 raise Unsupported(name)
-            before = len(self.program.ops)
             self.values[node] = lowering(self, node)
-            if len(self.program.ops) > before:
-                self.made[node] = self.program.ops[-1]
             if is_in_place(node) and isinstance(self.values[node], Value):
                 self._write_back(node)
         except Unsupported as problem:
