@@ -78,6 +78,20 @@ class Case(unittest.TestCase):
         self.assertEqual(len(str(caught.exception).splitlines()), lines)
         self.assertFalse(self.network.exists())
 
+    def train(self, *more, steps=3):
+        """Trains the exported network from its weights, and returns the run folder."""
+        run, weights = self.folder / "run", self.folder / "net.safetensors"
+        settings = (
+            f"train.weights={weights}",
+            "data.format=synthetic",
+            f"data.count={8 * steps}",
+            "train.batch=8",
+            "train.epochs=1",
+        )
+        words = [word for setting in settings for word in ("--set", setting)]
+        rewire.run("train", self.network, *words, "--no-autotune", "--quiet", *more, "--out", run)
+        return run
+
     def agrees(self, module, inputs=IMAGE, name="image", tolerance=1e-5):
         """The command computes what the module does in float64."""
         numpy.save(self.folder / "x.npy", inputs.numpy())
@@ -472,29 +486,9 @@ class Functions(Case):
 
 class Training(Case):
     def trained(self, *more, steps=3):
-        run = self.folder / "run"
-        rewire.run(
-            "train",
-            self.network,
-            "--set",
-            f"train.weights={self.folder / 'net.safetensors'}",
-            "--set",
-            "data.format=synthetic",
-            "--set",
-            f"data.count={8 * steps}",
-            "--set",
-            "train.batch=8",
-            "--set",
-            "train.epochs=1",
-            "--no-autotune",
-            "--quiet",
-            *more,
-            "--out",
-            run,
-        )
         from safetensors.torch import load_file
 
-        return load_file(run / "weights.safetensors")
+        return load_file(self.train(*more, steps=steps) / "weights.safetensors")
 
     def test_running_statistics_follow_the_data(self):
         module = Net(nn.BatchNorm1d(12))
@@ -611,33 +605,11 @@ class Training(Case):
 
 
 class Weights(Case):
-    def trained(self, module, *more):
-        run = self.folder / "run"
-        rewire.run(
-            "train",
-            self.network,
-            "--set",
-            f"train.weights={self.folder / 'net.safetensors'}",
-            "--set",
-            "data.format=synthetic",
-            "--set",
-            "data.count=24",
-            "--set",
-            "train.batch=8",
-            "--set",
-            "train.epochs=1",
-            "--no-autotune",
-            *more,
-            "--out",
-            run,
-        )
-        return run
-
     def test_a_run_goes_back_into_its_module(self):
         module = timm_model("vit_tiny_patch16_224", img_size=16, patch_size=8, embed_dim=16, depth=2, num_heads=2)
         image = torch.randn(3, 3, 16, 16)
         self.export(module, image)
-        run = self.trained(module)
+        run = self.train()
         before = module.head.weight.clone()
         rewire.load(module, run)
         self.assertFalse(torch.equal(before, module.head.weight))
@@ -661,7 +633,7 @@ class Weights(Case):
     def test_a_strategy_that_changes_the_function_is_refused(self):
         module = timm_model("vit_tiny_patch16_224", img_size=16, patch_size=8, embed_dim=16, depth=2, num_heads=2)
         self.export(module, torch.randn(2, 3, 16, 16))
-        run = self.trained(module, "--plugin", "orthogonal")
+        run = self.train("--plugin", "orthogonal")
         with self.assertRaisesRegex(
             rewire.RewireError, "orthogonal changed what the network computes, so VisionTransformer"
         ):

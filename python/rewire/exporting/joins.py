@@ -112,9 +112,10 @@ def find_joins(trace: Trace) -> list[Join]:
     found: list[tuple[Join, bool]] = []
     for node in graph.order:
         if op_name(node) in ADDITIONS and len(node.args) > 1 and node.kwargs.get("alpha", 1) == 1:
-            join = _identity(graph, node)
-            projected = join is None and _parallel(graph, node, [other for other, _ in found]) is None
-            join = join or _projected(graph, node) or _parallel(graph, node, [other for other, _ in found])
+            others = [other for other, _ in found]
+            join = _identity(graph, node) or _parallel(graph, node, others)
+            projected = join is None
+            join = join or _projected(graph, node)
             if join is not None:
                 found.append((join, projected))
     joins = [join for join, projected in found if not _is_within(join, projected, [j for j, _ in found])]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import importlib
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -63,7 +65,10 @@ def main(words: list[str] | None = None) -> int:
     except RewireError as error:
         print(f"rewire.export: {error}", file=sys.stderr)
         return 2
-    print(json.dumps(report.__dict__, indent=2) if request.json else report)
+    with contextlib.suppress(BrokenPipeError):  # head took its lines
+        print(json.dumps(report.__dict__, indent=2) if request.json else report, flush=True)
+        return 0
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
