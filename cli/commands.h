@@ -13,6 +13,7 @@ Command init_command();
 Command run_command();
 Command grad_command();
 Command step_command();
+Command export_command();
 Command verify_command();
 Command trace_command();
 Command report_command();

@@ -50,6 +50,7 @@ inline std::vector<FileDoc> file_formats() {
       {".jsonl", "metrics: one JSON object per line, \"kind\" is train, eval or diagnose"},
       {".tar", "a shard of images, as WebDataset has them"},
       {".html", "a page without external resources: report, explore, diff"},
+      {".py", "a network as a PyTorch module, which rewire export writes"},
       {".cu", "CUDA C++ of one kernel, which --override-kernel takes"},
   };
 }

@@ -10,10 +10,11 @@
 #   plugin    strategies of shared libraries                      analyze   features, probes, token cuts
 #   recipe    what a run is asked for                             trace     every tensor of a step
 #   explore   a network's stages as text and formulas             repro     a failure as a file
-#   page      what HTML pages have in common                      diff      two networks or runs side by side
+#   export    a network in other programs' forms                  diff      two networks or runs side by side
+#   page      what HTML pages have in common
 #   events    event files for TensorBoard
 #   network   from a recipe to programs and weights
 #
 # Of data, the folder itself knows no kind of data; vision is images, and catalog the sources by name.
-set(REWIRE_RUNTIME_FLOORS device group linalg io exec data data/vision data/catalog plugin recipe explore page events network measure run report verify train
+set(REWIRE_RUNTIME_FLOORS device group linalg io exec data data/vision data/catalog plugin recipe explore export page events network measure run report verify train
   sweep analyze trace repro diff)

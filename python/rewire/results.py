@@ -105,7 +105,7 @@ def _require_same_function(run: Path, origin: dict[str, Any], module: str) -> No
     if here.get("forward") != origin.get("forward"):
         raise RewireError(
             f"{run}: {' + '.join(plugins)} changed what the network computes, so {module} would compute something "
-            "else with these weights"
+            f"else with these weights; `rewire export {run} --output net.py` writes the network that they belong to"
         )
 
 

@@ -42,9 +42,10 @@ TEST_CASE("Unknown commands, options and arguments are refused with the nearest 
                 "step: --steps: 'many' is not an integer; see rewire step --help");
   check_refusal(rewire_command({"verify", "vit_tiny_28", "--batch", "0"}),
                 "verify: --batch: 0 is out of range: it must be at least 1; see rewire verify --help");
-  check_refusal(rewire_command({"dump", "vit_tiny_28", "--stage", "rewriten"}),
-                "dump: --stage: 'rewriten' is none of ir, joins, rewritten, step, fused, tile, llvm, asm, cuda, "
-                "ptx, plan, times (did you mean 'rewritten'?); see rewire dump --help");
+  check_refusal(
+      rewire_command({"dump", "vit_tiny_28", "--stage", "rewriten"}),
+      "dump: --stage: 'rewriten' is none of ir, joins, rewritten, step, fused, tile, llvm, asm, cuda, "
+      "ptx, plan, times (did you mean 'rewritten'?); see rewire dump --help");
   check_refusal(
       rewire_command({"models", "--log-level", "debgu"}),
       "models: --log-level: 'debgu' is none of debug, info, warning, error, off (did you mean 'debug'?); "

@@ -1,0 +1,153 @@
+// rewire export: writes a network for other programs: as PyTorch's source with its weights, or the weights alone.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "cli/commands.h"
+#include "cli/network.h"
+#include "cli/program.h"
+#include "cli/streams.h"
+#include "ir/error.h"
+#include "ir/optimizer_hint.h"
+#include "runtime/export/torch_source.h"
+#include "runtime/io/files.h"
+#include "runtime/io/safetensors.h"
+#include "runtime/network/run_programs.h"
+#include "runtime/network/weights.h"
+#include "runtime/run/trained_network.h"
+
+namespace rewire::cli {
+namespace {
+
+/// Two batches, whose difference says which extents are the batch's.
+constexpr std::int64_t kSmallBatch = 2, kLargeBatch = 5;
+
+struct ExportRequest {
+  runtime::NetworkRequest network;
+  std::string weights, checkpoint, format = "torch", output;
+  bool averages = false;
+};
+
+void declare(ExportRequest& request, Options& options) {
+  options
+      .text("MODEL", request.network.model,
+            "a run folder, or a recipe (.toml), a module (.rir) or a zoo model", Options::Need::required)
+      .takes(Values::trained);
+  options.choice("--format", request.format, {"torch", "safetensors"},
+                 "torch: a PyTorch module as Python source, and its weights beside it under the same name as "
+                 ".safetensors; safetensors: the weights alone");
+  options.text("--output", request.output, "the file to write", Options::Need::required)
+      .takes(Values::file, {".py", ".safetensors"});
+  options
+      .text("--weights", request.weights,
+            "the weights of this file; without it and without a run, those that a run with the seed begins "
+            "with")
+      .takes(Values::file, {".safetensors"});
+  options
+      .text("--checkpoint", request.checkpoint,
+            "best, last or the name of a checkpoint of the run; the last by default")
+      .takes(Values::checkpoint);
+  options.flag("--ema", request.averages, "use the moving averages of the run's weights (train.ema)");
+  declare_changes(request.network, options);
+  options.example("rewire export vit_s_cifar --plugin orthogonal --output net.py",
+                  "write net.py, a PyTorch module, and net.safetensors, its weights");
+  options.example("rewire export runs/fashion_vit-none-s0 --format safetensors --output w.safetensors",
+                  "write a run's weights");
+}
+
+std::vector<runtime::TorchStrategy> strategies_of(const runtime::Network& network) {
+  std::vector<runtime::TorchStrategy> strategies;
+  for (const runtime::PluginHandle& plugin : network.plugins) {
+    const runtime::PluginInfo& info = runtime::plugin_info(*plugin);
+    std::vector<std::string> values;
+    for (const auto& [name, value] : runtime::plugin_values(*plugin)) values.push_back(name + "=" + value);
+    strategies.push_back({.name = info.name,
+                          .lines = {fmt::format("{} {}: {}", info.name, info.version, info.doc),
+                                    fmt::format("Values: {}", fmt::join(values, " ")),
+                                    fmt::format("Library: SHA-256 {}", info.sha256)}});
+  }
+  return strategies;
+}
+
+/// Says what PyTorch's form does not keep of a run.
+std::vector<std::string> notes_of(const ir::Module& module) {
+  std::vector<std::string> notes;
+  for (const ir::Parameter& parameter : module.parameters) {
+    const std::string hint = ir::to_string(parameter.hint);
+    if (!hint.empty())
+      notes.push_back(fmt::format("Own settings of the optimizer in a run: {}: {}.", parameter.name, hint));
+  }
+  if (module.find_parameter("rng.seed") != nullptr) {
+    notes.push_back("Random numbers have the same distributions as in a run, and are others.");
+  }
+  return notes;
+}
+
+std::string torch_text(const runtime::TrainedNetwork& trained, const std::string& weights_file) {
+  const runtime::Network& network = trained.network;
+  const runtime::NetworkSource source = runtime::network_source(network);
+  const bool any_batch = !network.from_file || network.from_file->any_batch;
+  const ir::Module small = runtime::rewritten_forward(source, kSmallBatch, trained.epoch);
+  const ir::Module large = runtime::rewritten_forward(source, kLargeBatch, trained.epoch);
+  runtime::TorchRequest request;
+  request.strategies = strategies_of(network);
+  request.forward = {.module = &small, .function = &small.function("forward"), .batch = kSmallBatch};
+  if (any_batch) {
+    request.forward.larger = &large.function("forward");
+    request.forward.larger_batch = kLargeBatch;
+  }
+  std::vector<std::string> plugins;
+  for (const runtime::TorchStrategy& strategy : request.strategies) plugins.push_back(strategy.name);
+  request.about = {fmt::format("{}{}{}, as PyTorch computes it. Written by rewire {} export.", small.name,
+                               plugins.empty() ? "" : " with ", fmt::join(plugins, " and "), REWIRE_VERSION),
+                   "", "    net = Net()",
+                   fmt::format("    net.load_state_dict(safetensors.torch.load_file(\"{}\"))", weights_file)};
+  const ir::Function& forward = *request.forward.function;
+  request.about.push_back("");
+  for (const ir::Argument& argument : forward.arguments) {
+    ir::TensorType type = forward.type(argument.value);
+    std::string text = fmt::format("{} {}", ir::dtype_name(type.dtype), ir::to_string(type.shape));
+    request.about.push_back(
+        fmt::format("{}: {}{}", argument.name, text,
+                    any_batch ? fmt::format(", or another batch than {}", kSmallBatch) : ""));
+  }
+  for (const std::string& note : notes_of(small)) request.about.push_back(note);
+  return runtime::torch_source(request);
+}
+
+void run(const ExportRequest& request) {
+  const std::vector<std::string> read = files_of(request.network);
+  const bool is_torch = request.format == "torch";
+  const std::filesystem::path output = request.output;
+  const std::string wanted = is_torch ? ".py" : ".safetensors";
+  if (output.extension() != wanted) {
+    user_error("--output: --format {} writes a file that ends in {}, not '{}'", request.format, wanted,
+               request.output);
+  }
+  const std::string weights = std::filesystem::path(output).replace_extension(".safetensors").string();
+  check_output(request.output, read);
+  if (is_torch) check_output(weights, read);
+  runtime::TrainedNetwork trained = runtime::find_trained(
+      {request.network, request.weights, request.checkpoint, request.averages}, runtime::Untrained::allowed);
+  const runtime::Network& network = trained.network;
+  std::string text;
+  if (is_torch) text = torch_text(trained, std::filesystem::path(weights).filename().string());
+  const ir::Module module = runtime::rewritten_forward(runtime::network_source(network), 1, trained.epoch);
+  const bool has_file = !trained.weights.file.empty();
+  const runtime::TensorMap tensors =
+      has_file
+          ? runtime::read_trained_weights(trained, module)
+          : runtime::fresh_weights(module, network.plugins, static_cast<std::uint64_t>(network.recipe.seed));
+  runtime::write_safetensors(weights, tensors,
+                             runtime::origin_metadata(runtime::origin_of(network, trained.epoch)));
+  if (is_torch) runtime::write_file_atomically({request.output}, text);
+}
+
+}  // namespace
+
+Command export_command() {
+  return make_command<ExportRequest>("export", "write a network as a PyTorch module, or its weights alone",
+                                     declare, run);
+}
+
+}  // namespace rewire::cli
