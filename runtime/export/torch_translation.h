@@ -70,7 +70,7 @@ class TorchTranslation {
 
   /// Finishes a step for the op.
   void add(const ir::Op& op, TorchWriter writer, int binding, std::vector<std::string> hints = {});
-  /// The same for a layer of this path, which has exactly these weights. `before` and `after` are calls on its
+  /// Finishes a step that calls the layer of this path, which has exactly these weights. `before` and `after` are calls on its
   /// input and result. Returns false if that is impossible.
   bool add_layer(const ir::Op& op, const std::string& path, const std::vector<std::string>& weights,
                  const TorchCode& constructor, ir::Value input, const std::string& after = "",
