@@ -1,7 +1,10 @@
-// rewire export: writes a network for other programs: as PyTorch's source with its weights, or the weights alone.
+// rewire export: writes a network for other programs: as PyTorch's source with its weights, as a model of ONNX, or the
+// weights alone.
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <map>
+#include <optional>
 
 #include "cli/commands.h"
 #include "cli/network.h"
@@ -9,6 +12,7 @@
 #include "cli/streams.h"
 #include "ir/error.h"
 #include "ir/optimizer_hint.h"
+#include "runtime/export/onnx_model.h"
 #include "runtime/export/torch_source.h"
 #include "runtime/io/files.h"
 #include "runtime/io/safetensors.h"
@@ -25,7 +29,7 @@ constexpr std::int64_t kSmallBatch = 2, kLargeBatch = 5;
 struct ExportRequest {
   runtime::NetworkRequest network;
   std::string weights, checkpoint, format = "torch", output;
-  bool averages = false;
+  bool averages = false, external_data = false;
 };
 
 void declare(ExportRequest& request, Options& options) {
@@ -33,11 +37,11 @@ void declare(ExportRequest& request, Options& options) {
       .text("MODEL", request.network.model,
             "a run folder, or a recipe (.toml), a module (.rir) or a zoo model", Options::Need::required)
       .takes(Values::trained);
-  options.choice("--format", request.format, {"torch", "safetensors"},
+  options.choice("--format", request.format, {"torch", "onnx", "safetensors"},
                  "torch: a PyTorch module as Python source, and its weights beside it under the same name as "
-                 ".safetensors; safetensors: the weights alone");
+                 ".safetensors; onnx: a model for inference (opset 18); safetensors: the weights alone");
   options.text("--output", request.output, "the file to write", Options::Need::required)
-      .takes(Values::file, {".py", ".safetensors"});
+      .takes(Values::file, {".py", ".onnx", ".safetensors"});
   options
       .text("--weights", request.weights,
             "the weights of this file; without it and without a run, those that a run with the seed begins "
@@ -48,9 +52,13 @@ void declare(ExportRequest& request, Options& options) {
             "best, last or the name of a checkpoint of the run; the last by default")
       .takes(Values::checkpoint);
   options.flag("--ema", request.averages, "use the moving averages of the run's weights (train.ema)");
+  options.flag("--external-data", request.external_data,
+               "with onnx: put the weights into a file beside it, OUTPUT.data, as those of 2 GiB always are");
   declare_changes(request.network, options);
   options.example("rewire export vit_s_cifar --plugin orthogonal --output net.py",
                   "write net.py, a PyTorch module, and net.safetensors, its weights");
+  options.example("rewire export runs/fashion_vit-none-s0 --format onnx --output net.onnx",
+                  "write a run's network for ONNX Runtime");
   options.example("rewire export runs/fashion_vit-none-s0 --format safetensors --output w.safetensors",
                   "write a run's weights");
 }
@@ -83,17 +91,30 @@ std::vector<std::string> notes_of(const ir::Module& module) {
   return notes;
 }
 
-std::string torch_text(const runtime::TrainedNetwork& trained, const std::string& weights_file) {
+/// The rewritten network at one or two batches; a file's may have one only.
+struct Forwards {
+  ir::Module small;
+  std::optional<ir::Module> large;
+};
+
+Forwards forwards_of(const runtime::TrainedNetwork& trained) {
   const runtime::Network& network = trained.network;
   const runtime::NetworkSource source = runtime::network_source(network);
-  const bool any_batch = !network.from_file || network.from_file->any_batch;
-  const ir::Module small = runtime::rewritten_forward(source, kSmallBatch, trained.epoch);
-  const ir::Module large = runtime::rewritten_forward(source, kLargeBatch, trained.epoch);
+  Forwards forwards{runtime::rewritten_forward(source, kSmallBatch, trained.epoch), std::nullopt};
+  if (!network.from_file || network.from_file->any_batch) {
+    forwards.large = runtime::rewritten_forward(source, kLargeBatch, trained.epoch);
+  }
+  return forwards;
+}
+
+std::string torch_text(const runtime::TrainedNetwork& trained, const Forwards& forwards,
+                       const std::string& weights_file) {
+  const ir::Module& small = forwards.small;
   runtime::TorchRequest request;
-  request.strategies = strategies_of(network);
+  request.strategies = strategies_of(trained.network);
   request.forward = {.module = &small, .function = &small.function("forward"), .batch = kSmallBatch};
-  if (any_batch) {
-    request.forward.larger = &large.function("forward");
+  if (forwards.large) {
+    request.forward.larger = &forwards.large->function("forward");
     request.forward.larger_batch = kLargeBatch;
   }
   std::vector<std::string> plugins;
@@ -105,48 +126,76 @@ std::string torch_text(const runtime::TrainedNetwork& trained, const std::string
   const ir::Function& forward = *request.forward.function;
   request.about.push_back("");
   for (const ir::Argument& argument : forward.arguments) {
-    ir::TensorType type = forward.type(argument.value);
-    std::string text = fmt::format("{} {}", ir::dtype_name(type.dtype), ir::to_string(type.shape));
+    const ir::TensorType& type = forward.type(argument.value);
     request.about.push_back(
-        fmt::format("{}: {}{}", argument.name, text,
-                    any_batch ? fmt::format(", or another batch than {}", kSmallBatch) : ""));
+        fmt::format("{}: {} {}{}", argument.name, ir::dtype_name(type.dtype), ir::to_string(type.shape),
+                    forwards.large ? fmt::format(", or another batch than {}", kSmallBatch) : ""));
   }
   for (const std::string& note : notes_of(small)) request.about.push_back(note);
   return runtime::torch_source(request);
 }
 
-void run(const ExportRequest& request) {
+void write_model(const ExportRequest& request, const Forwards& forwards, const runtime::TensorMap& weights,
+                 const std::map<std::string, std::string>& metadata) {
+  runtime::write_onnx(request.output, {.network = &forwards.small,
+                                       .larger = forwards.large ? &*forwards.large : nullptr,
+                                       .batch = kSmallBatch,
+                                       .larger_batch = kLargeBatch,
+                                       .weights = &weights,
+                                       .metadata = metadata,
+                                       .is_external = request.external_data});
+}
+
+/// Checks the files that are to be written, and returns that of the weights.
+std::string check_outputs(const ExportRequest& request) {
+  static const std::map<std::string, std::string> kEndings{
+      {"torch", ".py"}, {"onnx", ".onnx"}, {"safetensors", ".safetensors"}};
   const std::vector<std::string> read = files_of(request.network);
-  const bool is_torch = request.format == "torch";
   const std::filesystem::path output = request.output;
-  const std::string wanted = is_torch ? ".py" : ".safetensors";
+  const std::string& wanted = kEndings.at(request.format);
   if (output.extension() != wanted) {
     user_error("--output: --format {} writes a file that ends in {}, not '{}'", request.format, wanted,
                request.output);
   }
-  const std::string weights = std::filesystem::path(output).replace_extension(".safetensors").string();
+  if (request.external_data && request.format != "onnx") {
+    user_error("--external-data is for --format onnx, not {}", request.format);
+  }
   check_output(request.output, read);
-  if (is_torch) check_output(weights, read);
+  if (request.format == "onnx") {
+    check_output(runtime::onnx_data_file(request.output), read);
+    return "";
+  }
+  const std::string weights = std::filesystem::path(output).replace_extension(".safetensors").string();
+  if (weights != request.output) check_output(weights, read);
+  return weights;
+}
+
+void run(const ExportRequest& request) {
+  const std::string weights_file = check_outputs(request);
   runtime::TrainedNetwork trained = runtime::find_trained(
       {request.network, request.weights, request.checkpoint, request.averages}, runtime::Untrained::allowed);
   const runtime::Network& network = trained.network;
-  std::string text;
-  if (is_torch) text = torch_text(trained, std::filesystem::path(weights).filename().string());
   const ir::Module module = runtime::rewritten_forward(runtime::network_source(network), 1, trained.epoch);
   const bool has_file = !trained.weights.file.empty();
-  const runtime::TensorMap tensors =
-      has_file
-          ? runtime::read_trained_weights(trained, module)
-          : runtime::fresh_weights(module, network.plugins, static_cast<std::uint64_t>(network.recipe.seed));
-  runtime::write_safetensors(weights, tensors,
-                             runtime::origin_metadata(runtime::origin_of(network, trained.epoch)));
-  if (is_torch) runtime::write_file_atomically({request.output}, text);
+  const auto weights = [&] {
+    return has_file ? runtime::read_trained_weights(trained, module)
+                    : runtime::fresh_weights(module, network.plugins,
+                                             static_cast<std::uint64_t>(network.recipe.seed));
+  };
+  const auto metadata = runtime::origin_metadata(runtime::origin_of(network, trained.epoch));
+  if (request.format == "onnx") return write_model(request, forwards_of(trained), weights(), metadata);
+  std::string text;
+  if (request.format == "torch") {
+    text = torch_text(trained, forwards_of(trained), std::filesystem::path(weights_file).filename().string());
+  }
+  runtime::write_safetensors(weights_file, weights(), metadata);
+  if (!text.empty()) runtime::write_file_atomically({request.output}, text);
 }
 
 }  // namespace
 
 Command export_command() {
-  return make_command<ExportRequest>("export", "write a network as a PyTorch module, or its weights alone",
+  return make_command<ExportRequest>("export", "write a network for PyTorch or ONNX, or its weights alone",
                                      declare, run);
 }
 

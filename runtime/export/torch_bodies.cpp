@@ -99,7 +99,7 @@ class Writer {
   }
 
   std::string batch() {
-    const TorchFunction& forward = *context_.forward;
+    const ExportFunction& forward = *context_.forward;
     if (forward.larger == nullptr) internal_error("export: a fixed batch has an open extent");
     for (const ir::Value value : body_.inputs) {
       const ir::Shape &small = forward.function->type(value).shape,

@@ -33,7 +33,7 @@ struct TorchMethod {
 };
 
 struct TorchBodyContext {
-  const TorchFunction* forward = nullptr;
+  const ExportFunction* forward = nullptr;
   const TorchSteps* steps = nullptr;
   const TorchTree* tree = nullptr;
   std::function<int(int)> class_of;                     // the class of a node that has been written before

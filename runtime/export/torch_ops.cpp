@@ -86,8 +86,8 @@ bool add_mean(Translation& net, const ir::Op& op) {
   }
   const ir::Ints& axes = sum->attributes.get_ints("axes");
   double elements = 1;
-  const TorchShape in = net.extents(sum->operands[0]);
-  TorchShape without;
+  const ExportShape in = net.extents(sum->operands[0]);
+  ExportShape without;
   for (std::size_t axis = 0; axis < in.size(); ++axis) {
     if (!has_axis(axes, axis, in.size())) {
       without.push_back(in[axis]);

@@ -22,16 +22,16 @@ std::string index_text(const std::vector<std::string>& parts) {
 bool add_select(TorchTranslation& net, const ir::Op& op) {
   const ir::Op* slice = net.definition(op.operands[0], ir::Opcode::slice);
   if (slice == nullptr) return false;
-  const TorchShape in = net.extents(slice->operands[0]), cut = net.extents(slice->results[0]),
-                   out = net.extents(op.results[0]);
+  const ExportShape in = net.extents(slice->operands[0]), cut = net.extents(slice->results[0]),
+                    out = net.extents(op.results[0]);
   std::optional<std::size_t> at;
   for (std::size_t axis = 0; axis < in.size(); ++axis) {
     if (in[axis] == cut[axis]) continue;
-    if (at || cut[axis] != TorchExtent{0, 1}) return false;
+    if (at || cut[axis] != ExportExtent{0, 1}) return false;
     at = axis;
   }
   if (!at) return false;
-  TorchShape without = in;
+  ExportShape without = in;
   without.erase(without.begin() + static_cast<std::ptrdiff_t>(*at));
   if (out != without) return false;
   std::vector<std::string> parts(*at, ":");
@@ -52,8 +52,8 @@ bool add_dropped_reduction(TorchTranslation& net, const ir::Op& op) {
   const bool is_sum = reduction->code == ir::Opcode::sum;
   if (!is_sum && reduction->code != ir::Opcode::max) return false;
   const ir::Ints& axes = reduction->attributes.get_ints("axes");
-  const TorchShape in = net.extents(reduction->operands[0]);
-  TorchShape without;
+  const ExportShape in = net.extents(reduction->operands[0]);
+  ExportShape without;
   for (std::size_t axis = 0; axis < in.size(); ++axis) {
     if (!has_axis(axes, axis, in.size())) without.push_back(in[axis]);
   }
@@ -65,12 +65,12 @@ bool add_dropped_reduction(TorchTranslation& net, const ir::Op& op) {
   return true;
 }
 
-std::int64_t ones_dropped(const TorchShape& in, const TorchShape& out, ir::Ints& axes) {
+std::int64_t ones_dropped(const ExportShape& in, const ExportShape& out, ir::Ints& axes) {
   std::size_t to = 0;
   for (std::size_t axis = 0; axis < in.size(); ++axis) {
     if (to < out.size() && in[axis] == out[to]) {
       ++to;
-    } else if (in[axis] == TorchExtent{0, 1}) {
+    } else if (in[axis] == ExportExtent{0, 1}) {
       axes.push_back(static_cast<std::int64_t>(axis));
     } else {
       return -1;
@@ -139,7 +139,7 @@ std::string dtype_of_new(ir::DType dtype) {
 
 void add_reshape(TorchTranslation& net, const ir::Op& op) {
   if (add_select(net, op) || add_dropped_reduction(net, op)) return;
-  const TorchShape in = net.extents(op.operands[0]), out = net.extents(op.results[0]);
+  const ExportShape in = net.extents(op.operands[0]), out = net.extents(op.results[0]);
   if (in == out) return net.add_alias(op.results[0], op.operands[0]);
   if (ir::Ints axes; ones_dropped(in, out, axes) > 0) {
     return add_method(net, op, fmt::format(".squeeze({})", axes_text(axes)));
@@ -158,8 +158,8 @@ void add_reshape(TorchTranslation& net, const ir::Op& op) {
   TorchWriter writer(op);
   const std::string x = writer.operand(op.operands[0], kPrimary);
   if (in.size() == front + back + 1 && out.size() > in.size()) {
-    const TorchShape parts(out.begin() + static_cast<std::ptrdiff_t>(front),
-                           out.end() - static_cast<std::ptrdiff_t>(back));
+    const ExportShape parts(out.begin() + static_cast<std::ptrdiff_t>(front),
+                            out.end() - static_cast<std::ptrdiff_t>(back));
     const std::int64_t axis = back == 0 ? -1 : static_cast<std::int64_t>(front);
     writer.step.code.text = fmt::format("{}.unflatten({}, ({}))", x, axis, net.sizes(writer, parts, true));
   } else {
@@ -182,7 +182,7 @@ void add_transpose(TorchTranslation& net, const ir::Op& op) {
 }
 
 void add_expand(TorchTranslation& net, const ir::Op& op) {
-  const TorchShape in = net.extents(op.operands[0]), out = net.extents(op.results[0]);
+  const ExportShape in = net.extents(op.operands[0]), out = net.extents(op.results[0]);
   if (in == out) return net.add_alias(op.results[0], op.operands[0]);
   TorchWriter writer(op);
   const std::string x = writer.operand(op.operands[0], kPrimary);
@@ -195,7 +195,7 @@ void add_expand(TorchTranslation& net, const ir::Op& op) {
 }
 
 void add_slice(TorchTranslation& net, const ir::Op& op) {
-  const TorchShape in = net.extents(op.operands[0]);
+  const ExportShape in = net.extents(op.operands[0]);
   const ir::Ints &starts = op.attributes.get_ints("starts"), &limits = op.attributes.get_ints("limits");
   const ir::Ints& steps = op.attributes.get_ints("strides");
   const ir::Shape& whole = net.type(op.operands[0]).shape;
@@ -273,7 +273,7 @@ void add_constant(TorchTranslation& net, const ir::Op& op) {
 }
 
 void add_iota(TorchTranslation& net, const ir::Op& op) {
-  const TorchShape shape = net.extents(op.results[0]);
+  const ExportShape shape = net.extents(op.results[0]);
   const auto axis = static_cast<std::size_t>(op.attributes.get_int("axis"));
   TorchWriter writer(op);
   const std::string count = net.size(writer, shape[axis]);

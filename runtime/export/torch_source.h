@@ -15,7 +15,7 @@ struct TorchStrategy {
 };
 
 struct TorchRequest {
-  TorchFunction forward;
+  ExportFunction forward;
   std::vector<TorchStrategy> strategies;
   std::vector<std::string> about;  // the lines of the file's docstring
 };

@@ -70,15 +70,8 @@ std::string TorchWriter::name(std::string path) {
   return name_mark(step.code.names.size() - 1);
 }
 
-TorchTranslation::TorchTranslation(const TorchFunction& forward, const std::vector<std::string>& plugins)
-    : forward_(forward), plugins_(plugins), definitions_(forward.function->definitions()) {
-  uses_.assign(forward_.function->types.size(), 0);
-  for (const ir::Op& op : forward_.function->body) {
-    for (const ir::Value value : op.operands) ++uses_[static_cast<std::size_t>(value.id)];
-  }
-  for (const ir::Argument& result : forward_.function->results) {
-    ++uses_[static_cast<std::size_t>(result.value.id)];
-  }
+TorchTranslation::TorchTranslation(const ExportFunction& forward, const std::vector<std::string>& plugins)
+    : ExportReader(forward), plugins_(plugins) {
   for (const std::size_t at : ir::find_joins(*forward_.function)) {
     const ir::Op& op = forward_.function->body[at];
     joins_[op.location] = joins_[ir::read_join(op).describe()] = block_of(op);
@@ -96,16 +89,13 @@ TorchSteps TorchTranslation::take() {
     if (!is_update(result)) need(result.value);
   }
   for (auto op = function.body.rbegin(); op != function.body.rend(); ++op) {
-    const auto is_needed = [&](ir::Value value) { return needed_.contains(value.id); };
     if (op->code == ir::Opcode::update ? !is_state_of_chance(op->attributes.get_string("name"))
-                                       : !std::ranges::any_of(op->results, is_needed)) {
+                                       : !is_needed(*op)) {
       continue;
     }
     translate(*this, *op);
   }
-  if (!refused_.empty()) {
-    user_error("export: this network has no form in PyTorch: {}", fmt::join(refused_, "; "));
-  }
+  check_refused("PyTorch");
   std::ranges::reverse(out_.steps);
   for (TorchStep& step : out_.steps) {
     for (ir::Value& value : step.operands) value = resolved(value);
@@ -130,90 +120,7 @@ bool TorchTranslation::is_update(const ir::Argument& result) {
   return true;
 }
 
-TorchShape TorchTranslation::extents(ir::Value value) const {
-  const ir::Shape& at_small = type(value).shape;
-  TorchShape shape;
-  for (std::size_t axis = 0; axis < at_small.size(); ++axis) {
-    TorchExtent extent{0, at_small[axis]};
-    if (forward_.larger != nullptr) {
-      const std::int64_t more = forward_.larger->type(value).shape[axis] - at_small[axis];
-      const std::int64_t steps = forward_.larger_batch - forward_.batch;
-      if (more % steps != 0)
-        internal_error("an extent of {} is no multiple of the batch", to_string(type(value)));
-      extent = {more / steps, at_small[axis] - more / steps * forward_.batch};
-    }
-    shape.push_back(extent);
-  }
-  return shape;
-}
-
-const ir::Op* TorchTranslation::definition(ir::Value value) const {
-  const std::int32_t at = definitions_[static_cast<std::size_t>(value.id)];
-  return at < 0 ? nullptr : &forward_.function->body[static_cast<std::size_t>(at)];
-}
-
-const ir::Op* TorchTranslation::definition(ir::Value value, ir::Opcode code) const {
-  const ir::Op* op = definition(value);
-  return op != nullptr && op->code == code ? op : nullptr;
-}
-
-const ir::Op& TorchTranslation::larger(const ir::Op& op) const {
-  const auto at = static_cast<std::size_t>(&op - forward_.function->body.data());
-  return forward_.larger == nullptr ? op : forward_.larger->body[at];
-}
-
-std::string TorchTranslation::parameter(ir::Value value) const {
-  const ir::Op* op = definition(value, ir::Opcode::param);
-  return op == nullptr ? "" : op->attributes.get_string("name");
-}
-
-std::optional<double> TorchTranslation::number(ir::Value value) const {
-  const ir::Op* op = definition(peeled(value), ir::Opcode::constant);
-  if (op == nullptr || !op->attributes.get<ir::Doubles>("values").empty()) return std::nullopt;
-  return op->attributes.get_double("value");
-}
-
-ir::Value TorchTranslation::peeled(ir::Value value) const {
-  for (;;) {
-    const ir::Op* op = definition(value);
-    if (op == nullptr) return value;
-    if (op->code == ir::Opcode::reshape) {
-      const ir::Shape &in = type(op->operands[0]).shape, &out = type(value).shape;
-      if (in.size() > out.size()) return value;
-      const std::size_t added = out.size() - in.size();
-      const TorchShape symbols = extents(value), before = extents(op->operands[0]);
-      for (std::size_t axis = 0; axis < added; ++axis) {
-        if (symbols[axis] != TorchExtent{0, 1}) return value;
-      }
-      if (!std::ranges::equal(before, std::span(symbols).subspan(added))) return value;
-    } else if (op->code != ir::Opcode::broadcast) {
-      return value;
-    }
-    value = op->operands[0];
-  }
-}
-
-std::vector<TorchTranslation::Operand> TorchTranslation::pointwise_operands(const ir::Op& op) const {
-  const TorchShape wanted = extents(op.results[0]);
-  std::vector<Operand> operands;
-  std::vector<bool> covered;
-  for (const TorchExtent& extent : wanted) covered.push_back(extent == TorchExtent{0, 1});
-  for (const ir::Value value : op.operands) {
-    operands.push_back({peeled(value), number(value)});
-    const TorchShape shape = extents(operands.back().value);
-    for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-      const std::size_t to = wanted.size() - shape.size() + axis;
-      if (shape[axis] == wanted[to]) covered[to] = true;
-    }
-  }
-  const bool has_tensor =
-      std::ranges::any_of(operands, [](const Operand& operand) { return !operand.number; });
-  const bool has_shape = std::ranges::all_of(covered, [](bool is) { return is; });
-  if (!has_tensor || !has_shape) operands[0] = {op.operands[0], std::nullopt};
-  return operands;
-}
-
-std::string TorchTranslation::size(TorchWriter& writer, const TorchExtent& extent, bool may_infer) const {
+std::string TorchTranslation::size(TorchWriter& writer, const ExportExtent& extent, bool may_infer) const {
   if (extent.coefficient == 0) return writer.literal(extent.constant, "size");
   if (may_infer) return "-1";
   std::string text =
@@ -222,11 +129,11 @@ std::string TorchTranslation::size(TorchWriter& writer, const TorchExtent& exten
   return text;
 }
 
-std::string TorchTranslation::sizes(TorchWriter& writer, const TorchShape& shape, bool may_infer) const {
+std::string TorchTranslation::sizes(TorchWriter& writer, const ExportShape& shape, bool may_infer) const {
   const auto open =
-      std::ranges::count_if(shape, [](const TorchExtent& extent) { return extent.coefficient != 0; });
+      std::ranges::count_if(shape, [](const ExportExtent& extent) { return extent.coefficient != 0; });
   std::vector<std::string> items;
-  for (const TorchExtent& extent : shape) items.push_back(size(writer, extent, may_infer && open == 1));
+  for (const ExportExtent& extent : shape) items.push_back(size(writer, extent, may_infer && open == 1));
   return fmt::format("{}", fmt::join(items, ", "));
 }
 
@@ -375,17 +282,6 @@ void TorchTranslation::join_cuts() {
   out_.steps = std::move(kept);
 }
 
-void TorchTranslation::add_alias(ir::Value from, ir::Value to) {
-  aliases_[from.id] = to;
-  need(to);
-}
-
-ir::Value TorchTranslation::resolved(ir::Value value) const {
-  for (auto at = aliases_.find(value.id); at != aliases_.end(); at = aliases_.find(value.id))
-    value = at->second;
-  return value;
-}
-
 void TorchTranslation::helper(const std::string& name) {
   if (std::ranges::find(out_.helpers, name) == out_.helpers.end()) out_.helpers.push_back(name);
 }
@@ -402,17 +298,7 @@ std::string TorchTranslation::table(const ir::Op& constant) {
   return name;
 }
 
-void TorchTranslation::refuse(const ir::Op& op, const std::string& why) {
-  const std::string text = fmt::format("{}{} ({})", ir::opcode_name(op.code),
-                                       op.location.empty() ? "" : " at " + op.location, why);
-  if (std::ranges::find(refused_, text) == refused_.end()) refused_.push_back(text);
-}
-
-void TorchTranslation::need(ir::Value value) {
-  needed_.insert(resolved(value).id);
-}
-
-TorchSteps torch_steps(const TorchFunction& forward, const std::vector<std::string>& plugins) {
+TorchSteps torch_steps(const ExportFunction& forward, const std::vector<std::string>& plugins) {
   return TorchTranslation(forward, plugins).take();
 }
 

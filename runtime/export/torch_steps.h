@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ir/module.h"
+#include "runtime/export/export_function.h"
 
 namespace rewire::runtime {
 
@@ -88,15 +89,8 @@ struct TorchSteps {
   std::vector<std::string> helpers;  // the functions that the steps call, of torch_helpers.h
 };
 
-/// A function at two batches; without a second one its batch is fixed.
-struct TorchFunction {
-  const ir::Module* module = nullptr;
-  const ir::Function *function = nullptr, *larger = nullptr;
-  std::int64_t batch = 1, larger_batch = 1;
-};
-
 /// `plugins`: the names of the plugins, by which the places of their ops end. Throws UserError that lists the
 /// ops that have no counterpart.
-TorchSteps torch_steps(const TorchFunction& forward, const std::vector<std::string>& plugins);
+TorchSteps torch_steps(const ExportFunction& forward, const std::vector<std::string>& plugins);
 
 }  // namespace rewire::runtime

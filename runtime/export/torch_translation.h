@@ -10,13 +10,6 @@
 
 namespace rewire::runtime {
 
-/// An extent, coefficient times the batch plus constant.
-struct TorchExtent {
-  std::int64_t coefficient = 0, constant = 0;
-  bool operator==(const TorchExtent&) const = default;
-};
-using TorchShape = std::vector<TorchExtent>;
-
 /// Marks of a step's open places.
 std::string operand_mark(std::size_t index, int binding);
 std::string literal_mark(std::size_t index);
@@ -40,33 +33,14 @@ class TorchWriter {
   TorchStep step;
 };
 
-class TorchTranslation {
+class TorchTranslation : public ExportReader {
  public:
-  TorchTranslation(const TorchFunction& forward, const std::vector<std::string>& plugins);
+  TorchTranslation(const ExportFunction& forward, const std::vector<std::string>& plugins);
   TorchSteps take();
 
   // What the translations of single ops ask and say.
-  const ir::TensorType& type(ir::Value value) const { return forward_.function->type(value); }
-  TorchShape extents(ir::Value value) const;
-  const ir::Op* definition(ir::Value value) const;
-  const ir::Op* definition(ir::Value value, ir::Opcode code) const;
-  const ir::Op& larger(const ir::Op& op) const;
-  std::size_t uses(ir::Value value) const { return uses_[static_cast<std::size_t>(value.id)]; }
-  /// Returns the name of the parameter that the value reads, or "".
-  std::string parameter(ir::Value value) const;
-  /// Returns the number that the value has everywhere, if a `constant` of one number defines it.
-  std::optional<double> number(ir::Value value) const;
-  /// Returns the value without what PyTorch's broadcasting does: broadcasts and leading extents of 1.
-  ir::Value peeled(ir::Value value) const;
-  /// An operand of a pointwise op; a number if it has one value everywhere.
-  struct Operand {
-    ir::Value value;
-    std::optional<double> number;
-  };
-  /// Returns peeled operands that still have the result's shape together; one of them is a tensor.
-  std::vector<Operand> pointwise_operands(const ir::Op& op) const;
-  std::string size(TorchWriter& writer, const TorchExtent& extent, bool may_infer = false) const;
-  std::string sizes(TorchWriter& writer, const TorchShape& shape, bool may_infer) const;
+  std::string size(TorchWriter& writer, const ExportExtent& extent, bool may_infer = false) const;
+  std::string sizes(TorchWriter& writer, const ExportShape& shape, bool may_infer) const;
 
   /// Finishes a step for the op.
   void add(const ir::Op& op, TorchWriter writer, int binding, std::vector<std::string> hints = {});
@@ -77,15 +51,8 @@ class TorchTranslation {
                  const std::string& before = "");
   /// Names a value, unless it has a better name.
   void suggest(ir::Value value, const std::string& name) { suggested_.emplace(value.id, name); }
-  void add_alias(ir::Value from, ir::Value to);
   void helper(const std::string& name);
   std::string table(const ir::Op& constant);
-  bool has_parameter(const std::string& name) const {
-    return forward_.module->find_parameter(name) != nullptr;
-  }
-  void refuse(const ir::Op& op, const std::string& why);
-  void need(ir::Value value);
-  bool is_needed(ir::Value value) const { return needed_.contains(value.id); }
   /// Returns the place of the module that has the join: blocks.0 for a join at blocks.0.attn.
   static std::string block_of(const ir::Op& join);
   /// Returns whether a result is a layer's running statistics. Throws UserError if another value is written.
@@ -95,17 +62,10 @@ class TorchTranslation {
   void join_cuts();
   void drop_repeated();
   void place(TorchStep& step, const std::string& location) const;
-  ir::Value resolved(ir::Value value) const;
 
-  TorchFunction forward_;
   std::vector<std::string> plugins_;
-  std::vector<std::int32_t> definitions_;
-  std::vector<std::size_t> uses_;
-  std::set<std::int32_t> needed_;
-  std::map<std::int32_t, ir::Value> aliases_;
   std::map<std::string, std::string> joins_;  // the block of each join, by the join's place
   std::map<std::int32_t, std::string> suggested_;
-  std::vector<std::string> refused_;
   TorchSteps out_;
 };
 

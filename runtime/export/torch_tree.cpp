@@ -16,7 +16,7 @@ bool is_number(const std::string& text) {
 
 class Builder {
  public:
-  Builder(const TorchFunction& forward, const TorchSteps& steps)
+  Builder(const ExportFunction& forward, const TorchSteps& steps)
       : forward_(forward), steps_(steps.steps), layers_(steps.layers) {}
 
   TorchTree build() {
@@ -332,7 +332,7 @@ class Builder {
   void set_results(std::vector<ir::Value> results) { results_ = std::move(results); }
 
  private:
-  TorchFunction forward_;
+  ExportFunction forward_;
   const std::vector<TorchStep>& steps_;
   const std::map<std::string, TorchLayer>& layers_;
   TorchTree tree_;
@@ -368,7 +368,7 @@ std::string TorchTree::expression(int from, const std::string& path) const {
   return text;
 }
 
-TorchTree torch_tree(const TorchFunction& forward, const TorchSteps& steps) {
+TorchTree torch_tree(const ExportFunction& forward, const TorchSteps& steps) {
   Builder builder(forward, steps);
   builder.set_results(steps.results);
   return builder.build();

@@ -48,6 +48,6 @@ struct TorchTree {
   bool covers(int node, const std::string& path) const;
 };
 
-TorchTree torch_tree(const TorchFunction& forward, const TorchSteps& steps);
+TorchTree torch_tree(const ExportFunction& forward, const TorchSteps& steps);
 
 }  // namespace rewire::runtime

@@ -1,12 +1,14 @@
 """Takes networks out to PyTorch with `rewire export` and holds PyTorch's results against Rewire's.
 
-    check_export.py [CASE…] [--steps N]
+    check_export.py [CASE…] [--steps N | --onnx]
 
 A case is MODEL followed by its plugins and settings, all after a slash: vit_s_cifar/orthogonal/model.depth=2. Without
 cases: models of each family with each strategy. Weights are perturbed and loaded strictly, PyTorch computes in float64.
 One line a case: the errors of the logits (and of PyTorch's own float32: single), of the gradients of a cross-entropy in
 training (own), and of the losses of N steps of AdamW; the lines of the file, which ruff and mypy check where they are
-installed. Exit 1 if one fails. Needs torch, safetensors, numpy and build/release/bin/rewire ($REWIRE).
+installed. With --onnx: the same weights as a model of ONNX, checked and run by ONNX Runtime at two batches, beside
+PyTorch's logits in float64. Exit 1 if one fails. Needs torch, safetensors, numpy, for --onnx also onnx and onnxruntime,
+and build/release/bin/rewire ($REWIRE).
 """
 
 import argparse
@@ -162,20 +164,42 @@ def linted(file):
     return faults
 
 
-def held(source, tensors, arguments, folder, steps, seed):
+def onnx_error(net, inputs, arguments, folder):
+    """The error of ONNX Runtime's first result, the worst of this batch and a batch of 1."""
+    import onnx
+    import onnxruntime
+
+    file = folder / "net.onnx"
+    run("export", *arguments, "--weights", folder / "perturbed.safetensors", "--format", "onnx", "--output", file)
+    onnx.checker.check_model(str(file), full_check=True)
+    session = onnxruntime.InferenceSession(str(file))
+    errors = []
+    for batch in (BATCH, 1):
+        some = {name: value[:batch] for name, value in inputs.items()}
+        with torch.no_grad():
+            true = net(*[value.double() if value.is_floating_point() else value for value in some.values()])
+        got = session.run(None, {name: value.numpy() for name, value in some.items()})
+        errors.append(relative(torch.from_numpy(got[0]), true[0] if isinstance(true, tuple) else true))
+    return max(errors)
+
+
+def held(source, tensors, arguments, folder, steps, seed, onnx):
     """The errors for one draw of inputs."""
     inputs = inputs_of(arguments, folder, seed)
     wide = [value.double() if value.is_floating_point() else value for value in inputs.values()]
     image = folder / f"{next(iter(inputs))}.npy"
-    given = [word for key in inputs for word in ("--input", f"{key}={folder / key}.npy")]
-    weights = ["--weights", folder / "perturbed.safetensors"]
-    run("run", *arguments, *weights, *(given if len(inputs) > 1 else ["--input", image]), "--output", folder / "y.npy")
     net = source.Net().double()
     net.load_state_dict(tensors, strict=True)
     net.eval()
     with torch.no_grad():
         result = net(*wide)
     result = result[0] if isinstance(result, tuple) else result
+    if onnx:
+        row = {"onnx": onnx_error(net, inputs, arguments, folder)}
+        return row, row["onnx"] <= LOGITS
+    given = [word for key in inputs for word in ("--input", f"{key}={folder / key}.npy")]
+    weights = ["--weights", folder / "perturbed.safetensors"]
+    run("run", *arguments, *weights, *(given if len(inputs) > 1 else ["--input", image]), "--output", folder / "y.npy")
     row = {"logits": relative(torch.from_numpy(numpy.load(folder / "y.npy")), result)}
     narrow = source.Net()
     narrow.load_state_dict(tensors, strict=True)
@@ -209,7 +233,7 @@ def held(source, tensors, arguments, folder, steps, seed):
     return row, good
 
 
-def check(words, steps):
+def check(words, steps, onnx):
     arguments = [words[0]]
     for word in words[1:]:
         arguments += ["--set" if re.match(r"[a-z_]+\.[a-z_0-9]+=", word) else "--plugin", word]
@@ -225,10 +249,10 @@ def check(words, steps):
         # Rounding puts one of a million values on the other side of a ReLU's kink, and a gradient is then another. A
         # wrong gradient is wrong for every draw.
         for seed in range(4 if "F.relu" in text else 1):
-            row, good = held(source, tensors, arguments, folder, steps, seed)
+            row, good = held(source, tensors, arguments, folder, steps, seed, onnx)
             if good:
                 break
-        faults = linted(folder / "net.py")
+        faults = [] if onnx else linted(folder / "net.py")
         figures = " ".join(f"{key} {value:.1e}" for key, value in row.items())
         verdict = "ok  " if good and not faults else "BAD "
         print(verdict, f"{'/'.join(words):60}", figures, len(text.splitlines()), "lines", *faults, flush=True)
@@ -239,6 +263,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*")
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--onnx", action="store_true")
     wish = parser.parse_args()
     cases = [re.split(r"/", case) for case in wish.cases]
     if not cases:
@@ -246,7 +271,7 @@ def main():
     bad, refused = 0, 0
     for words in cases:
         try:
-            bad += not check(words, wish.steps)
+            bad += not check(words, wish.steps, wish.onnx)
         except NotExported as why:
             refused += 1
             print("no  ", "/".join(words), str(why)[:160], flush=True)

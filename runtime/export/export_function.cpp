@@ -1,0 +1,137 @@
+#include "runtime/export/export_function.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+
+#include "ir/error.h"
+#include "ir/opcodes.h"
+
+namespace rewire::runtime {
+
+ExportReader::ExportReader(const ExportFunction& forward)
+    : forward_(forward), definitions_(forward.function->definitions()) {
+  uses_.assign(forward_.function->types.size(), 0);
+  for (const ir::Op& op : forward_.function->body) {
+    for (const ir::Value value : op.operands) ++uses_[static_cast<std::size_t>(value.id)];
+  }
+  for (const ir::Argument& result : forward_.function->results) {
+    ++uses_[static_cast<std::size_t>(result.value.id)];
+  }
+}
+
+ExportShape ExportReader::extents(ir::Value value) const {
+  const ir::Shape& at_small = type(value).shape;
+  ExportShape shape;
+  for (std::size_t axis = 0; axis < at_small.size(); ++axis) {
+    ExportExtent extent{0, at_small[axis]};
+    if (forward_.larger != nullptr) {
+      const std::int64_t more = forward_.larger->type(value).shape[axis] - at_small[axis];
+      const std::int64_t steps = forward_.larger_batch - forward_.batch;
+      if (more % steps != 0)
+        internal_error("an extent of {} is no multiple of the batch", to_string(type(value)));
+      extent = {more / steps, at_small[axis] - more / steps * forward_.batch};
+    }
+    shape.push_back(extent);
+  }
+  return shape;
+}
+
+const ir::Op* ExportReader::definition(ir::Value value) const {
+  const std::int32_t at = definitions_[static_cast<std::size_t>(value.id)];
+  return at < 0 ? nullptr : &forward_.function->body[static_cast<std::size_t>(at)];
+}
+
+const ir::Op* ExportReader::definition(ir::Value value, ir::Opcode code) const {
+  const ir::Op* op = definition(value);
+  return op != nullptr && op->code == code ? op : nullptr;
+}
+
+const ir::Op& ExportReader::larger(const ir::Op& op) const {
+  const auto at = static_cast<std::size_t>(&op - forward_.function->body.data());
+  return forward_.larger == nullptr ? op : forward_.larger->body[at];
+}
+
+std::string ExportReader::parameter(ir::Value value) const {
+  const ir::Op* op = definition(value, ir::Opcode::param);
+  return op == nullptr ? "" : op->attributes.get_string("name");
+}
+
+std::optional<double> ExportReader::number(ir::Value value) const {
+  const ir::Op* op = definition(peeled(value), ir::Opcode::constant);
+  if (op == nullptr || !op->attributes.get<ir::Doubles>("values").empty()) return std::nullopt;
+  return op->attributes.get_double("value");
+}
+
+ir::Value ExportReader::peeled(ir::Value value) const {
+  for (;;) {
+    const ir::Op* op = definition(value);
+    if (op == nullptr) return value;
+    if (op->code == ir::Opcode::reshape) {
+      const ir::Shape &in = type(op->operands[0]).shape, &out = type(value).shape;
+      if (in.size() > out.size()) return value;
+      const std::size_t added = out.size() - in.size();
+      const ExportShape symbols = extents(value), before = extents(op->operands[0]);
+      for (std::size_t axis = 0; axis < added; ++axis) {
+        if (symbols[axis] != ExportExtent{0, 1}) return value;
+      }
+      if (!std::ranges::equal(before, std::span(symbols).subspan(added))) return value;
+    } else if (op->code != ir::Opcode::broadcast) {
+      return value;
+    }
+    value = op->operands[0];
+  }
+}
+
+std::vector<ExportReader::Operand> ExportReader::pointwise_operands(const ir::Op& op) const {
+  const ExportShape wanted = extents(op.results[0]);
+  std::vector<Operand> operands;
+  std::vector<bool> covered;
+  for (const ExportExtent& extent : wanted) covered.push_back(extent == ExportExtent{0, 1});
+  for (const ir::Value value : op.operands) {
+    operands.push_back({peeled(value), number(value)});
+    const ExportShape shape = extents(operands.back().value);
+    for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+      const std::size_t to = wanted.size() - shape.size() + axis;
+      if (shape[axis] == wanted[to]) covered[to] = true;
+    }
+  }
+  const bool has_tensor =
+      std::ranges::any_of(operands, [](const Operand& operand) { return !operand.number; });
+  const bool has_shape = std::ranges::all_of(covered, [](bool is) { return is; });
+  if (!has_tensor || !has_shape) operands[0] = {op.operands[0], std::nullopt};
+  return operands;
+}
+
+void ExportReader::add_alias(ir::Value from, ir::Value to) {
+  aliases_[from.id] = to;
+  need(to);
+}
+
+ir::Value ExportReader::resolved(ir::Value value) const {
+  for (auto at = aliases_.find(value.id); at != aliases_.end(); at = aliases_.find(value.id))
+    value = at->second;
+  return value;
+}
+
+void ExportReader::refuse(const ir::Op& op, const std::string& why) {
+  const std::string text = fmt::format("{}{} ({})", ir::opcode_name(op.code),
+                                       op.location.empty() ? "" : " at " + op.location, why);
+  if (std::ranges::find(refused_, text) == refused_.end()) refused_.push_back(text);
+}
+
+void ExportReader::check_refused(const std::string& format) const {
+  if (refused_.empty()) return;
+  user_error("export: this network has no form in {}: {}", format, fmt::join(refused_, "; "));
+}
+
+void ExportReader::need(ir::Value value) {
+  needed_.insert(resolved(value).id);
+}
+
+bool ExportReader::is_needed(const ir::Op& op) const {
+  return std::ranges::any_of(op.results, [&](ir::Value value) { return is_needed(value); });
+}
+
+}  // namespace rewire::runtime
