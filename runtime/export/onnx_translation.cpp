@@ -158,7 +158,7 @@ OnnxGraph OnnxTranslation::take() {
   for (auto op = function.body.rbegin(); op != function.body.rend(); ++op) {
     if (op->code == ir::Opcode::update || !is_needed(*op)) continue;
     if (op->code == ir::Opcode::param) {
-      out_.weights.push_back(parameter(op->results[0]));
+      out_.weights.insert(parameter(op->results[0]));
       continue;
     }
     translate(*this, *op);

@@ -22,7 +22,7 @@ struct OnnxNode {
 struct OnnxGraph {
   std::vector<OnnxNode> nodes;  // in order
   std::map<std::string, HostTensor> constants;
-  std::vector<std::string> weights;  // the parameters that the nodes read
+  std::set<std::string> weights;  // the parameters that the nodes read
 };
 
 class OnnxTranslation : public ExportReader {
