@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "ir/error.h"
+#include "runtime/export/torch_translation.h"
 
 namespace rewire::runtime {
 namespace {
@@ -281,6 +282,19 @@ class Builder {
     }
   }
 
+  /// Returns whether an extent of the value says the batch.
+  bool has_batch(ir::Value value) const {
+    if (forward_.larger == nullptr) return false;
+    const ir::Shape &small = forward_.function->type(value).shape,
+                    &large = forward_.larger->type(value).shape;
+    for (std::size_t axis = 0; axis < small.size(); ++axis) {
+      if (large[axis] != small[axis] && small[axis] * forward_.larger_batch == large[axis] * forward_.batch) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   /// Finds what a body takes and gives, after the same for those that it calls.
   void find_values(std::size_t at) {
     for (const TorchItem& item : tree_.bodies[at].items) {
@@ -314,6 +328,16 @@ class Builder {
       body.inputs.clear();
       for (const ir::Argument& argument : forward_.function->arguments) body.inputs.push_back(argument.value);
       return;
+    }
+    const bool needs_batch = std::ranges::any_of(body.items, [&](const TorchItem& item) {
+      return !item.is_call && steps_[item.index].code.text.find(kBatchMark) != std::string::npos;
+    });
+    if (needs_batch && std::ranges::none_of(body.inputs, [&](ir::Value input) { return has_batch(input); })) {
+      for (const ir::Argument& argument : forward_.function->arguments) {
+        if (!has_batch(argument.value)) continue;
+        body.inputs.push_back(argument.value);
+        break;
+      }
     }
     for (const std::size_t step : steps) {
       for (const ir::Value value : steps_[step].results) {

@@ -1,15 +1,17 @@
 """Brings PyTorch's networks in and holds what Rewire computes against PyTorch in float64.
 
-    check_import.py [NAME…] [--gradients] [--verify] [--train] [--plugin PLUGIN…]
+    check_import.py [NAME…] [--gradients] [--verify] [--train] [--out] [--plugin PLUGIN…]
 
 For each network: the joins that are found beside those that its modules have, logits at a batch that was not traced;
 with --gradients those of a cross-entropy in training mode (without dropout), with --verify `rewire verify --plugin
-orthogonal`, with --train 20 steps with it on random images. One line a network; exit 1 if one fails. Needs torch, timm,
-torchvision, safetensors, numpy and build/release/bin/rewire ($REWIRE).
+orthogonal`, with --train 20 steps with it on random images, with --out the network taken out again, to PyTorch and to
+ONNX Runtime. One line a network; exit 1 if one fails. Needs torch, timm, torchvision, safetensors, numpy, for --out
+also onnx and onnxruntime, and build/release/bin/rewire ($REWIRE).
 """
 
 import argparse
 import copy
+import importlib.util
 import json
 import os
 import pathlib
@@ -28,6 +30,7 @@ import numpy  # noqa: E402
 import torch  # noqa: E402
 from networks import NETWORKS, example, made  # noqa: E402
 from safetensors.numpy import load_file  # noqa: E402
+from safetensors.torch import load_file as load_torch  # noqa: E402
 
 import rewire  # noqa: E402
 
@@ -74,6 +77,28 @@ def gradients_of(module, inputs, labels):
     return {name: p.grad.numpy() for name, p in module.named_parameters() if p.grad is not None}
 
 
+def taken_out(network, inputs, wide, wanted):
+    """The errors of the network that was brought in, as PyTorch's source (in float64) and as a model of ONNX."""
+    import onnx
+    import onnxruntime
+
+    words = ["export", network, "--weights", network.with_suffix(".safetensors"), "--output"]
+    source, model = network.parent / "out.py", network.with_suffix(".onnx")
+    run(*words, source)
+    spec = importlib.util.spec_from_file_location("out", source)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    net = module.Net().double()
+    net.load_state_dict(load_torch(source.with_suffix(".safetensors")), strict=True)
+    with torch.no_grad():
+        row = {"torch": apart(net.eval()(wide).numpy(), wanted)}
+    run(*words, model, "--format", "onnx")
+    onnx.checker.check_model(str(model), full_check=True)
+    session = onnxruntime.InferenceSession(str(model))
+    row["onnx"] = apart(session.run(None, {session.get_inputs()[0].name: inputs.numpy()})[0], wanted)
+    return row
+
+
 def check(name, folder, wish):
     module = made(name)
     _, size, count = NETWORKS[name]
@@ -95,6 +120,10 @@ def check(name, folder, wish):
     row["logits"] = apart(numpy.load(folder / "y.npy"), wanted.numpy())
     good = row["logits"] <= LOGITS and (row["wanted"] < 0 or row["joins"] == row["wanted"])
     classifies = wanted.dim() == 2
+    if wish.out:
+        out = taken_out(network, inputs, wide, wanted.numpy())
+        row |= out
+        good = good and max(out.values()) <= LOGITS
     if wish.gradients and classifies:
         plain = without_dropout(module)
         plain_network = folder / f"{name}_plain.rir"
@@ -161,7 +190,7 @@ def check(name, folder, wish):
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("names", nargs="*")
-    for flag in ("--gradients", "--verify", "--train"):
+    for flag in ("--gradients", "--verify", "--train", "--out"):
         arguments.add_argument(flag, action="store_true")
     arguments.add_argument("--plugin", default="orthogonal")
     wish = arguments.parse_args()
