@@ -1,5 +1,9 @@
 # Everything the project is built from, all of it Debian packages (12 and 13); scripts/setup.sh installs them.
 set(THREADS_PREFER_PTHREAD_FLAG ON)
+set(shared_first ${CMAKE_FIND_LIBRARY_SUFFIXES})
+if(REWIRE_BUNDLE)
+  list(PREPEND CMAKE_FIND_LIBRARY_SUFFIXES .a)
+endif()
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
@@ -10,9 +14,18 @@ find_package(JPEG REQUIRED)
 find_package(PNG REQUIRED)
 find_package(Boost REQUIRED)
 find_package(Protobuf REQUIRED)
+# FFTW's CMake package is broken on Debian (it names no library), so it is found by name.
+find_path(REWIRE_FFTW_INCLUDE fftw3.h REQUIRED)
+find_library(REWIRE_FFTW_LIBRARY fftw3f REQUIRED)
+set(CMAKE_FIND_LIBRARY_SUFFIXES ${shared_first})
+if(REWIRE_BUNDLE)
+  # Debian has these two shared only, so they are compiled in from their headers; --as-needed then drops the libraries.
+  set_property(TARGET fmt::fmt PROPERTY INTERFACE_COMPILE_DEFINITIONS FMT_HEADER_ONLY=1)
+  set_property(TARGET spdlog::spdlog PROPERTY INTERFACE_COMPILE_DEFINITIONS SPDLOG_FMT_EXTERNAL)
+endif()
 find_package(LLVM 19.1 REQUIRED CONFIG)
 set(REWIRE_LLVM LLVM)
-if(REWIRE_STATIC_LLVM)
+if(REWIRE_BUNDLE)
   # The JIT, the passes and the host's own code generator: a tenth of the shared library.
   llvm_map_components_to_libnames(REWIRE_LLVM core orcjit native passes)
 endif()
@@ -20,9 +33,6 @@ find_package(OpenMP REQUIRED)
 # Debian 12's oneDNN package asks for OpenCL headers that the CPU path never needs, so the library is found by name.
 find_path(REWIRE_DNNL_INCLUDE dnnl.hpp REQUIRED)
 find_library(REWIRE_DNNL_LIBRARY dnnl REQUIRED)
-# FFTW's CMake package is broken on Debian (it names no library), so it is found by name as well.
-find_path(REWIRE_FFTW_INCLUDE fftw3.h REQUIRED)
-find_library(REWIRE_FFTW_LIBRARY fftw3f REQUIRED)
 # libarchive reads tar files and no others here: then its static library needs none of the libraries that it has for other
 # formats. Where it does, the shared one is taken.
 find_path(REWIRE_ARCHIVE_INCLUDE archive.h REQUIRED)

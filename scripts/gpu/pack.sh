@@ -5,8 +5,7 @@
 #
 #   scripts/gpu/pack.sh [FILE]        default: build/gpu/rewire-gpu.tar.xz
 #
-# scripts/gpu/README.md says how it is used. What it is built on bounds where it runs: nothing older than this machine's C
-# library (Debian 12: 2.36, Ubuntu 24.04 has 2.39).
+# scripts/gpu/README.md says how it is used. What it is built on bounds where it runs; scripts/wheel.sh says how.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -16,7 +15,7 @@ limit=$((50 * 1024 * 1024))
 export CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1
 say() { printf 'pack: %s\n' "$*"; }
 
-# Found in every system that runs the bundle, or older than that system's own: the C and C++ libraries.
+# Found in every system that runs the bundle, or older than that system's own: the C library, and oneDNN's C++ library.
 system='^(linux-vdso|ld-linux-x86-64|libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s)\.so'
 tests=(device_check device_goldens)
 # What PyTorch computed in float64: each family, each strategy, and all that autocast.json has.
@@ -40,7 +39,8 @@ cmake --build build/bundle --parallel "$jobs" --target rewire nvrtc-worker rewir
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 root=$tree/rewire-gpu
-mkdir -p "$root"/{bin,lib/rewire/plugins,libexec/rewire,bench}
+bundled=$root/lib/rewire/bundled
+mkdir -p "$root"/{bin,lib/rewire/plugins,libexec/rewire,bench} "$bundled"
 for program in rewire "${tests[@]}"; do
   strip -o "$root/bin/$program" "build/bundle/bin/$program"
 done
@@ -49,11 +49,11 @@ for plugin in build/bundle/lib/rewire/plugins/*.so; do strip -o "$root/lib/rewir
 for name in "${opened[@]}"; do
   path=$(ldconfig -p | awk -v name="$name" '$1 == name && !found++ {print $NF}')
   [ -n "$path" ] || { say "$name is not installed here: run scripts/setup.sh" >&2; exit 1; }
-  cp --dereference "$path" "$root/lib/$name"
+  cp --dereference "$path" "$bundled/$name"
 done
-for program in "$root"/bin/* "$root"/libexec/rewire/* "$root"/lib/rewire/plugins/*.so "$root"/lib/*.so*; do ldd "$program"; done |
+for program in "$root"/bin/* "$root"/libexec/rewire/* "$root"/lib/rewire/plugins/*.so "$bundled"/*.so*; do ldd "$program"; done |
   awk '$2 == "=>" {print $1, $3}' | sort -u | while read -r name path; do
-    [[ $name =~ $system ]] || [ -e "$root/lib/$name" ] || cp --dereference "$path" "$root/lib/$name"
+    [[ $name =~ $system ]] || [ -e "$bundled/$name" ] || cp --dereference "$path" "$bundled/$name"
   done
 cp bench/*.py "$root/bench/"
 mkdir -p "$root/references/goldens"
