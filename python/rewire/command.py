@@ -5,17 +5,25 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from rewire.errors import RewireError
+
+PACKAGE = Path(__file__).resolve().parent
+BUNDLED = PACKAGE / "bin" / "rewire"  # in a wheel
+
+
+def main() -> None:
+    """The script `rewire` of a wheel: becomes the bundled command, so that signals and the terminal reach it."""
+    os.execv(BUNDLED, ["rewire", *sys.argv[1:]])
 
 
 def find() -> str:
     """Returns the command: $REWIRE, that of this package, that of a build next to it, or that of the PATH."""
     if chosen := os.environ.get("REWIRE"):
         return chosen
-    package = Path(__file__).resolve().parent
-    for place in (package / "bin" / "rewire", package.parents[1] / "build" / "release" / "bin" / "rewire"):
+    for place in (BUNDLED, PACKAGE.parents[1] / "build" / "release" / "bin" / "rewire"):
         if os.access(place, os.X_OK):
             return str(place)
     if found := shutil.which("rewire"):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 REWIRE = os.environ["REWIRE"] = sys.argv.pop(1) if len(sys.argv) > 1 else "rewire"
 PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "python"
@@ -100,6 +101,21 @@ class Command(unittest.TestCase):
             self.assertEqual(len(rewire.metrics(run, kind="eval")), 2)
         with self.assertRaisesRegex(rewire.RewireError, "metrics.jsonl: No such file"):
             rewire.metrics(run)
+
+    def test_a_bundled_command_comes_before_others_but_the_variable(self):
+        with unittest.mock.patch("rewire.command.BUNDLED", pathlib.Path(sys.executable)):
+            self.assertEqual(rewire.command.find(), REWIRE)
+            with unittest.mock.patch.dict(os.environ):
+                del os.environ["REWIRE"]
+                self.assertEqual(rewire.command.find(), sys.executable)
+
+    def test_the_script_of_a_wheel_becomes_the_command(self):
+        script = "import sys, rewire.command as c; c.BUNDLED = sys.argv.pop(1); c.main()"
+        done = subprocess.run(
+            [sys.executable, "-c", script, REWIRE, "dump", "vit_tiny_2"], cwd=PACKAGE, capture_output=True, text=True
+        )
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr, "^rewire: .*vit_tiny_2")
 
     def test_help_needs_no_pytorch(self):
         done = subprocess.run(
