@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Installs what Rewire is built and tested with, on Debian 12 or 13. Says what it does; does nothing when all
-# of it is there. Uses sudo unless it runs as root.
+# Installs what Rewire is built and tested with, on Debian 12 or 13, or Ubuntu 24.04. Says what it does; does nothing when
+# all of it is there. Uses sudo unless it runs as root. Rewire was not built or tested on Ubuntu: of 24.04 we checked only
+# that its archive (main, universe) has these packages.
 #
 #   scripts/setup.sh             what the build needs
 #   scripts/setup.sh tests       and what some tests need besides: a browser, shells, man, MPI
 #   scripts/setup.sh contribute  and what scripts/tidy.sh needs
+#   scripts/setup.sh package     what the build and scripts/wheel.sh need
 set -euo pipefail
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -13,13 +15,14 @@ fail() {
   exit 1
 }
 
-[ -r /etc/os-release ] || fail "this system has no /etc/os-release; the script knows Debian 12 and 13"
+[ -r /etc/os-release ] || fail "this system has no /etc/os-release; the script knows Debian 12 and 13, Ubuntu 24.04"
 # shellcheck source=/dev/null
 . /etc/os-release
 case "${ID:-}:${VERSION_ID:-}" in
   debian:12) boost=1.81 ;;
-  debian:13) boost=1.83 ;;
-  *) fail "${PRETTY_NAME:-this system} is neither Debian 12 nor 13; install the packages listed in scripts/setup.sh by hand" ;;
+  debian:13 | ubuntu:24.04) boost=1.83 ;;
+  ubuntu:22.04) fail "Ubuntu 22.04 has no LLVM 19, no toml++ and an older CMake; install the wheel or .deb: docs/start/install.md" ;;
+  *) fail "${PRETTY_NAME:-this system} is none of Debian 12, Debian 13 and Ubuntu 24.04; install the packages listed in scripts/setup.sh by hand" ;;
 esac
 
 packages=(
@@ -35,11 +38,14 @@ packages=(
 )
 
 extra=()
+browser=(chromium chromium-driver)
+[ "$ID" != ubuntu ] || browser=()  # Ubuntu has it as a snap: install one by hand, or the tests of pages are skipped
 case "${1:-}" in
   '') ;;
   # the explorer's pages; completion at a terminal; manual pages; the bundle of scripts/gpu/pack.sh; several processes
-  tests | contribute) extra=(chromium chromium-driver python3-selenium zsh fish python3-pexpect man-db groff-base xz-utils openmpi-bin) ;;
-  *) fail "unknown argument '$1'; it takes tests or contribute" ;;
+  tests | contribute) extra=("${browser[@]}" python3-selenium zsh fish python3-pexpect man-db groff-base xz-utils openmpi-bin) ;;
+  package) packages+=(patchelf python3 zstd) ;;
+  *) fail "unknown argument '$1'; it takes tests, contribute or package" ;;
 esac
 
 [ "${1:-}" != contribute ] || packages+=(clang-tidy-19)
