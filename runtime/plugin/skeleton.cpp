@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kCMakeLists = R"(# The residual strategy @NAME@:
 #   cmake -S . -B build && cmake --build build && ctest --test-dir build
 # If find_package does not find rewire, add -DCMAKE_PREFIX_PATH=<where it is installed>.
-cmake_minimum_required(VERSION 3.25)
+cmake_minimum_required(VERSION 3.22)
 project(@NAME@ LANGUAGES CXX)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
