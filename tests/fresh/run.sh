@@ -3,17 +3,19 @@
 # compiler, no CMake), copies the committed tree into each and runs one command there: scripts/demo.sh in the first,
 # scripts/test.sh in the second, and what they install again, which must find nothing to do.
 #
-#   tests/fresh/run.sh [--quick] [--user] [--command 'CMD']… [bookworm] [trixie]
-#                       both releases if none is named; a system each command
+#   tests/fresh/run.sh [--quick] [--user] [--copy FOLDER]… [--command 'CMD']… [bookworm] [trixie] [jammy] [noble]
+#                       both releases of Debian if none is named; a system each command
 #     --quick           the demo alone, its training cut after 60 steps: some ten minutes a release
+#     --copy FOLDER     puts the folder into the home of the system
 #     --user            as an ordinary user who may use sudo, instead of root
 #
 # Needs root, debootstrap and some 6 GB below $TMPDIR; takes an hour and more, so CI leaves it out. MIRROR names another Debian
-# mirror, CCACHE_DIR a folder of compiled objects that the systems share; without it each compiles all.
+# mirror, UBUNTU_MIRROR one for jammy and noble, CCACHE_DIR a folder of compiled objects that the systems share; without it each compiles all.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 commands=()
+copies=()
 releases=()
 quick=
 user=
@@ -23,16 +25,20 @@ while [ $# -gt 0 ]; do
       commands+=("${2:?--command takes the shell command to run}")
       shift 2
       ;;
+    --copy)
+      copies+=("$(realpath -e "${2:?--copy takes a folder}")")
+      shift 2
+      ;;
     --quick | --user)
       declare "${1#--}=1"
       shift
       ;;
-    bookworm | trixie)
+    bookworm | trixie | jammy | noble)
       releases+=("$1")
       shift
       ;;
     *)
-      printf "fresh: unknown argument '%s'; it takes --quick, --user, --command CMD, bookworm, trixie\n" "$1" >&2
+      printf "fresh: unknown argument '%s'; it takes --quick, --user, --copy FOLDER, --command CMD, bookworm, trixie, jammy, noble\n" "$1" >&2
       exit 2
       ;;
   esac
@@ -54,13 +60,22 @@ try() {  # try RELEASE COMMAND
   trap 'rm -rf "$root"' EXIT
   chmod 755 "$root"
   echo "fresh: $release in $root: $command"
-  debootstrap --variant=minbase "$release" "$root" "${MIRROR:-http://deb.debian.org/debian}" >"$root.log" 2>&1 ||
+  local mirror=${MIRROR:-http://deb.debian.org/debian} options=(--variant=minbase) steps=/usr/share/debootstrap/scripts/$release
+  case "$release" in
+    jammy | noble)
+      mirror=${UBUNTU_MIRROR:?names the mirror for $release}
+      options+=(--components=main,universe)
+      [ -e "$steps" ] || steps=${steps%/*}/jammy  # Debian 12's debootstrap does not know noble, and takes the same steps
+      ;;
+  esac
+  debootstrap "${options[@]}" "$release" "$root" "$mirror" "$steps" >"$root.log" 2>&1 ||
     { tail -n 5 "$root.log" >&2; exit 1; }
   rm -f "$root.log"
   cp --dereference /etc/resolv.conf "$root/etc/resolv.conf"
   echo '127.0.0.1 localhost' >"$root/etc/hosts"  # as an installed system has it
   mkdir -p "$root$home/rewire" "$root$home/.cache/ccache"
   git archive HEAD | tar -x -C "$root$home/rewire"
+  for folder in "${copies[@]}"; do cp -r "$folder" "$root$home/"; done
   # A mount namespace of its own: /proc, /dev and the cache vanish with it, whatever happens.
   unshare --mount bash -euc '
     mount --bind /proc "$1/proc"; mount --rbind /dev "$1/dev"
