@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -73,7 +74,8 @@ def export(
     notes: list[str] = []
     other: Lowered | None = None
     if isinstance(module, torch.export.ExportedProgram):
-        first = _lower(of_exported(module, None, inputs[0].shape[0], False), None, own_name, joins)
+        traced = of_exported(module, None, inputs[0].shape[0], False)
+        first = _lower(traced, module=None, name=own_name, changes=joins, inits={})
         notes.append("a .pt2 file has one trace: the batch is fixed, and its batch norms train")
     else:
         module = _in_single_precision(module, notes)
@@ -213,13 +215,14 @@ def _traced(
     except ExportError as problem:
         notes.append(f"its form for evaluation is used, without dropout: {str(problem).splitlines()[0]}")
     frozen = _frozen_norms(trained) if trained is not None else set()
-    first = _lower(evaluated, module, name, joins, frozen=frozen)
+    lower = functools.partial(_lower, module=module, name=name, changes=joins, inits={})
+    first = lower(evaluated, frozen=frozen)
     if trained is not None:
         spells = any(_attention_dropout(node) > 0 for node in trained.graph.nodes)
         try:
-            with_noise = _lower(trained, module, name, joins)
-            plain = _lower(evaluated, module, name, joins, frozen=frozen, spells=True) if spells else first
-            noisy = _lower(trained, module, name, joins, spells=True) if spells else with_noise
+            with_noise = lower(trained)
+            plain = lower(evaluated, frozen=frozen, spells=True) if spells else first
+            noisy = lower(trained, spells=True) if spells else with_noise
             if _without_noise(plain.program) == _without_noise(noisy.program):
                 first = with_noise
             else:
@@ -228,7 +231,7 @@ def _traced(
             notes.append(f"its form for evaluation is used, without dropout: {' '.join(str(problem).split())[:200]}")
     try:
         again = trace(module, batches[1], first.trace.training)
-        return first, _lower(again, module, name, joins, frozen=frozen)
+        return first, lower(again, frozen=frozen)
     except ExportError as problem:
         notes.append(f"the batch is fixed: {str(problem).splitlines()[0]}")
         return first, None
@@ -284,15 +287,16 @@ def _without_noise(program: Program) -> list[tuple[Any, ...]]:
 
 def _lower(
     traced: Trace,
+    *,
     module: nn.Module | None,
     name: str,
     changes: Sequence[str],
-    *,
+    inits: dict[str, str],
     frozen: set[str] | None = None,
     spells: bool = False,
 ) -> Lowered:
     found = choose(find_joins(traced), traced, list(changes))
-    lowering = Lowering(traced, name, _input_names(traced), Description(module, traced, found))
+    lowering = Lowering(traced, name, _input_names(traced), Description(module, traced, found, inits))
     lowering.frozen, lowering.spells_attention = frozen or set(), spells
     by_node = {join.node: (index, join) for index, join in enumerate(found)}
 

@@ -16,12 +16,13 @@ ROLES = {"fc1": "fc1", "fc2": "fc2", "qkv": "qkv", "proj": "proj", "head": "head
 
 
 class Description:
-    """Answers for the parameters of one module."""
+    """Answers for the parameters of one module. `inits` keeps what their numbers say, for other traces of it."""
 
-    def __init__(self, module: nn.Module | None, trace: Trace, joins: Sequence[Join]) -> None:
+    def __init__(self, module: nn.Module | None, trace: Trace, joins: Sequence[Join], inits: dict[str, str]) -> None:
         tensors = trace.tensors
         self.owners = dict(module.named_modules()) if module is not None else {}
         self.tensors = tensors
+        self.inits = inits
         exempt = getattr(module, "no_weight_decay", None)
         self.exempt = set(exempt()) if callable(exempt) else set()
         self.joins: dict[str, Join] = {}
@@ -33,7 +34,9 @@ class Description:
     def __call__(self, name: str) -> dict[str, Any]:
         tensor = self.tensors[name]
         path, _, own = name.rpartition(".")
-        attributes: dict[str, Any] = {"init": init_of(tensor), "role": self._role(path, own)}
+        if name not in self.inits:
+            self.inits[name] = init_of(tensor)
+        attributes: dict[str, Any] = {"init": self.inits[name], "role": self._role(path, own)}
         # timm's rule: vectors, biases and what the module itself exempts do not decay.
         if tensor.dim() <= 1 or own == "bias" or name in self.exempt or any(name.endswith(e) for e in self.exempt):
             attributes["decay"] = False
