@@ -7,6 +7,6 @@
 # Takes the packages in dist/, and numpy and safetensors as wheels in the folder WHEELHOUSE, which `pip download` fills.
 # tests/fresh/run.sh says what else it needs.
 set -euo pipefail
-cd "$(dirname "$0")"
-exec ./run.sh --copy ../../dist --copy "${WHEELHOUSE:?names a folder with wheels of numpy and safetensors}" \
-  --command "tests/fresh/inside_wheel.sh ~/dist ~/$(basename "$WHEELHOUSE")" "$@"
+wheelhouse=$(realpath -e "${WHEELHOUSE:?names a folder with wheels of numpy and safetensors}")
+exec "$(dirname "$0")/run.sh" --copy dist --copy "$wheelhouse" \
+  --command "tests/fresh/inside_wheel.sh ~/dist ~/$(basename "$wheelhouse")" "$@"
