@@ -41,6 +41,21 @@ Value reduce_of_reduce(const Match& m) {
   return reduce(m, x, std::move(axes));
 }
 
+/// The axes are reduced where they are in memory: a sum of columns stays one.
+Value reduce_of_transpose(const Match& m) {
+  const Op* inner = m.as(m[0], transpose);
+  if (inner == nullptr) return {};
+  const Value x = inner->operands[0];
+  const Ints permutation = inner->attributes.get_ints("permutation");
+  const int rank = m.type().rank();
+  Ints axes;
+  for (std::int64_t axis : axes_of(m.op, rank)) {
+    axes.push_back(normal_axis(permutation[static_cast<std::size_t>(axis)], rank));
+  }
+  std::sort(axes.begin(), axes.end());
+  return m.build().transpose(reduce(m, x, std::move(axes)), permutation);
+}
+
 /// The sum over axes that the broadcast grew is a multiple; the maximum over them is the element itself.
 Value reduce_of_broadcast(const Match& m) {
   const Value x = m.inside(m[0], broadcast);
@@ -116,6 +131,8 @@ std::vector<Rule> reduce_rules() {
       {"reduce_axes", {sum, max}, plain_axes},
       // sum(sum(x, A), B) = sum(x, A ∪ B), and the same for max
       {"reduce_of_reduce", {sum, max}, reduce_of_reduce},
+      // sum(transpose(x, p), A) = transpose(sum(x, p[A]), p), and the same for max
+      {"reduce_of_transpose", {sum, max}, reduce_of_transpose},
       // sum(broadcast x) = n · sum(x) over the axes that did not grow, max(broadcast x) = max(x) over them
       {"reduce_of_broadcast", {sum, max}, reduce_of_broadcast},
       // sum(-x) = -sum(x), floats

@@ -34,6 +34,10 @@ class Layout {
         if (is_channels_last(op.attributes)) return std::nullopt;
         return std::vector<Value>{convolution(op)};
       }
+      if (op.code == Opcode::transpose && std::ranges::equal(op.attributes.get_ints("permutation"), kTo)) {
+        last_.emplace(op.results[0].id, op.operands[0]);
+        return std::nullopt;
+      }
       if (!has_moved_operand(op) || !can_move(op)) return std::nullopt;
       return std::vector<Value>{move(op)};
     });

@@ -6,7 +6,7 @@
 //   f(t'(x))       = t'(f'(x))          f a reduction, broadcast, slice, pad or concat, f' the same op on
 //                                       moved axes
 //
-// if t'(x) is known to be transposed. dce removes unused transpositions; canonicalise cancels adjacent ones.
+// if t'(x) is known to be transposed, by this pass or by the network itself. dce removes unused transpositions; canonicalise cancels adjacent ones.
 #pragma once
 
 #include "ir/passes/pass.h"
