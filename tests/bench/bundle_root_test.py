@@ -96,7 +96,7 @@ class BareRoot(unittest.TestCase):
         done = self.inside("/rewire-gpu/bin/rewire", "verify", *SMALL, "--plugin", "skipless")
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         # The root has no other LAPACK: without the bundle's, the same is refused.
-        lapack = self.bundle / "lib" / "liblapack.so.3"
+        lapack = self.bundle / "lib/rewire/bundled/liblapack.so.3"
         lapack.rename(lapack.with_suffix(".away"))
         try:
             done = self.inside("/rewire-gpu/bin/rewire", "verify", *SMALL, "--plugin", "skipless")
