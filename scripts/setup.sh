@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Installs what Rewire is built and tested with, on Debian 12 or 13, or Ubuntu 24.04. Says what it does; does nothing when
-# all of it is there. Uses sudo unless it runs as root. Rewire was not built or tested on Ubuntu: of 24.04 we checked only
-# that its archive (main, universe) has these packages.
+# all of it is there. Uses sudo unless it runs as root. On Ubuntu 24.04 only this script and half of a build were run.
 #
 #   scripts/setup.sh             what the build needs
 #   scripts/setup.sh tests       and what some tests need besides: a browser, shells, man, MPI
