@@ -107,8 +107,8 @@ Forwards forwards_of(const runtime::TrainedNetwork& trained) {
   return forwards;
 }
 
-std::string torch_text(const runtime::TrainedNetwork& trained, const Forwards& forwards,
-                       const std::string& weights_file) {
+std::string torch_text(const runtime::TrainedNetwork& trained, const runtime::WeightsOrigin& origin,
+                       const Forwards& forwards, const std::string& weights_file) {
   const ir::Module& small = forwards.small;
   runtime::TorchRequest request;
   request.strategies = strategies_of(trained.network);
@@ -119,18 +119,31 @@ std::string torch_text(const runtime::TrainedNetwork& trained, const Forwards& f
   }
   std::vector<std::string> plugins;
   for (const runtime::TorchStrategy& strategy : request.strategies) plugins.push_back(strategy.name);
-  request.about = {fmt::format("{}{}{}, as PyTorch computes it. Written by rewire {} export.", small.name,
+  const ir::Function& forward = *request.forward.function;
+  request.about = {fmt::format("{}{}{} for PyTorch. Written by rewire {} export.", small.name,
                                plugins.empty() ? "" : " with ", fmt::join(plugins, " and "), REWIRE_VERSION),
                    "", "    net = Net()",
-                   fmt::format("    net.load_state_dict(safetensors.torch.load_file(\"{}\"))", weights_file)};
-  const ir::Function& forward = *request.forward.function;
-  request.about.push_back("");
+                   fmt::format("    net.load_state_dict(safetensors.torch.load_file(\"{}\"))", weights_file),
+                   ""};
   for (const ir::Argument& argument : forward.arguments) {
     const ir::TensorType& type = forward.type(argument.value);
+    std::vector<std::string> extents;
+    for (const std::int64_t extent : type.shape) extents.push_back(std::to_string(extent));
+    if (forwards.large && !extents.empty()) extents[0] = "batch";
     request.about.push_back(
-        fmt::format("{}: {} {}{}", argument.name, ir::dtype_name(type.dtype), ir::to_string(type.shape),
-                    forwards.large ? fmt::format(", or another batch than {}", kSmallBatch) : ""));
+        fmt::format("{}: {} [{}]", argument.name, ir::dtype_name(type.dtype), fmt::join(extents, ", ")));
   }
+  std::vector<std::string> constants;
+  for (const auto& [key, value] : origin.normalisation) constants.push_back(key + " " + value);
+  if (trained.run && !constants.empty()) {
+    request.about.push_back(
+        fmt::format("Pixels of 0 to 1 are normalised first, by {}.", fmt::join(constants, " and ")));
+  }
+  request.about.push_back(trained.run ? "The weights are a run's."
+                          : trained.weights.file.empty()
+                              ? fmt::format("The weights are those with which a run begins, by seed {}.",
+                                            trained.network.recipe.seed)
+                              : "The weights are those of a file.");
   for (const std::string& note : notes_of(small)) request.about.push_back(note);
   return runtime::torch_source(request);
 }
@@ -150,7 +163,8 @@ void write_model(const ExportRequest& request, const Forwards& forwards, const r
 std::string check_outputs(const ExportRequest& request) {
   static const std::map<std::string, std::string> kEndings{
       {"torch", ".py"}, {"onnx", ".onnx"}, {"safetensors", ".safetensors"}};
-  const std::vector<std::string> read = files_of(request.network);
+  std::vector<std::string> read = files_of(request.network);
+  if (!request.weights.empty()) read.push_back(request.weights);
   const std::filesystem::path output = request.output;
   const std::string& wanted = kEndings.at(request.format);
   if (output.extension() != wanted) {
@@ -162,7 +176,7 @@ std::string check_outputs(const ExportRequest& request) {
   }
   check_output(request.output, read);
   if (request.format == "onnx") {
-    check_output(runtime::onnx_data_file(request.output), read);
+    if (request.external_data) check_output(runtime::onnx_data_file(request.output), read);
     return "";
   }
   const std::string weights = std::filesystem::path(output).replace_extension(".safetensors").string();
@@ -182,11 +196,13 @@ void run(const ExportRequest& request) {
                     : runtime::fresh_weights(module, network.plugins,
                                              static_cast<std::uint64_t>(network.recipe.seed));
   };
-  const auto metadata = runtime::origin_metadata(runtime::origin_of(network, trained.epoch));
+  const runtime::WeightsOrigin origin = runtime::origin_of(network, trained.epoch);
+  const auto metadata = runtime::origin_metadata(origin);
   if (request.format == "onnx") return write_model(request, forwards_of(trained), weights(), metadata);
   std::string text;
   if (request.format == "torch") {
-    text = torch_text(trained, forwards_of(trained), std::filesystem::path(weights_file).filename().string());
+    text = torch_text(trained, origin, forwards_of(trained),
+                      std::filesystem::path(weights_file).filename().string());
   }
   runtime::write_safetensors(weights_file, weights(), metadata);
   if (!text.empty()) runtime::write_file_atomically({request.output}, text);

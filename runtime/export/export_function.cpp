@@ -19,6 +19,9 @@ ExportReader::ExportReader(const ExportFunction& forward)
   for (const ir::Argument& result : forward_.function->results) {
     ++uses_[static_cast<std::size_t>(result.value.id)];
   }
+  if (forward_.larger != nullptr && forward_.larger->body.size() != forward_.function->body.size()) {
+    user_error("export: '{}' has other ops at another batch", forward_.module->name);
+  }
 }
 
 ExportShape ExportReader::extents(ir::Value value) const {
@@ -60,7 +63,10 @@ std::string ExportReader::parameter(ir::Value value) const {
 
 std::optional<double> ExportReader::number(ir::Value value) const {
   const ir::Op* op = definition(peeled(value), ir::Opcode::constant);
-  if (op == nullptr || !op->attributes.get<ir::Doubles>("values").empty()) return std::nullopt;
+  if (op == nullptr || !op->attributes.get<ir::Doubles>("values").empty() ||
+      larger(*op).attributes != op->attributes) {
+    return std::nullopt;
+  }
   return op->attributes.get_double("value");
 }
 
@@ -87,20 +93,24 @@ ir::Value ExportReader::peeled(ir::Value value) const {
 std::vector<ExportReader::Operand> ExportReader::pointwise_operands(const ir::Op& op) const {
   const ExportShape wanted = extents(op.results[0]);
   std::vector<Operand> operands;
-  std::vector<bool> covered;
-  for (const ExportExtent& extent : wanted) covered.push_back(extent == ExportExtent{0, 1});
+  std::vector<bool> covered(wanted.size(), false);  // by a tensor, which may be broadcast to the others
   for (const ir::Value value : op.operands) {
     operands.push_back({peeled(value), number(value)});
+    if (operands.back().number) continue;
     const ExportShape shape = extents(operands.back().value);
     for (std::size_t axis = 0; axis < shape.size(); ++axis) {
       const std::size_t to = wanted.size() - shape.size() + axis;
       if (shape[axis] == wanted[to]) covered[to] = true;
     }
   }
-  const bool has_tensor =
-      std::ranges::any_of(operands, [](const Operand& operand) { return !operand.number; });
+  const auto tensor =
+      std::ranges::find_if(operands, [](const Operand& operand) { return !operand.number.has_value(); });
   const bool has_shape = std::ranges::all_of(covered, [](bool is) { return is; });
-  if (!has_tensor || !has_shape) operands[0] = {op.operands[0], std::nullopt};
+  if (tensor == operands.end()) {
+    operands[0] = {op.operands[0], std::nullopt};
+  } else if (!has_shape) {
+    *tensor = {op.operands[static_cast<std::size_t>(tensor - operands.begin())], std::nullopt};
+  }
   return operands;
 }
 
@@ -128,6 +138,13 @@ void ExportReader::check_refused(const std::string& format) const {
 
 void ExportReader::need(ir::Value value) {
   needed_.insert(resolved(value).id);
+}
+
+bool ExportReader::has_fixed_attributes(const ir::Op& op) {
+  const ir::Op& other = larger(op);
+  if (op.code == other.code && op.attributes == other.attributes) return true;
+  refuse(op, "it depends on the batch otherwise than by its shapes");
+  return false;
 }
 
 bool ExportReader::is_needed(const ir::Op& op) const {

@@ -37,6 +37,8 @@ class ExportReader {
   const ir::Op* definition(ir::Value value, ir::Opcode code) const;
   /// Returns the op of the larger batch.
   const ir::Op& larger(const ir::Op& op) const;
+  /// Refuses an op whose attributes differ between the batches, and returns false.
+  bool has_fixed_attributes(const ir::Op& op);
   std::size_t uses(ir::Value value) const { return uses_[static_cast<std::size_t>(value.id)]; }
   bool has_parameter(const std::string& name) const {
     return forward_.module->find_parameter(name) != nullptr;
@@ -52,7 +54,7 @@ class ExportReader {
     ir::Value value;
     std::optional<double> number;
   };
-  /// Returns peeled operands that still have the result's shape together; one of them is a tensor.
+  /// Returns peeled operands whose tensors still have the result's shape together; one of them is a tensor.
   std::vector<Operand> pointwise_operands(const ir::Op& op) const;
 
   /// `from` has the value of `to`.

@@ -22,6 +22,7 @@ namespace {
 constexpr std::int64_t kOperators = 18, kFormat = 8;
 constexpr const char* kBatchDimension = "batch";
 /// A message of protobuf has less than 2 GiB; names and nodes need some of it.
+/// So weights beyond it lie beside the model.
 constexpr std::uint64_t kMostInside = (std::uint64_t{2} << 30) - (std::uint64_t{64} << 20);
 /// What runtimes map into memory begins at a page; what is smaller stays in the model.
 constexpr std::uint64_t kPage = 4096, kSmallest = 1024;
@@ -29,6 +30,7 @@ constexpr std::uint64_t kPage = 4096, kSmallest = 1024;
 /// Takes apart what ONNX has no op for.
 void take_apart(ir::Module& module) {
   for (ir::Function& function : module.functions) {
+    if (function.trains) user_error("export: '{}' trains; a model of ONNX is for inference", function.name);
     ir::BodyRewriter rewriter(module, function);
     while (rewriter.run([&](const ir::Op& op) -> std::optional<std::vector<ir::Value>> {
       if (is_onnx(op.code)) return std::nullopt;
@@ -83,8 +85,8 @@ void set_value(onnx::ValueInfo& out, const std::string& name, ir::DType dtype, c
     } else if (extent == ExportExtent{1, 0}) {
       dimension.set_dim_param(kBatchDimension);
     } else {
-      dimension.set_dim_param(
-          fmt::format("{} * {} + {}", extent.coefficient, kBatchDimension, extent.constant));
+      dimension.set_dim_param(fmt::format("{} * {}{}", extent.coefficient, kBatchDimension,
+                                          extent.constant == 0 ? "" : fmt::format(" + {}", extent.constant)));
     }
   }
 }
@@ -153,7 +155,9 @@ std::int64_t onnx_element_type(ir::DType dtype) {
 }
 
 std::string onnx_data_file(const std::string& output) {
-  return output + ".data";
+  std::error_code ignored;  // the file is then made where it is named
+  const std::filesystem::path target = std::filesystem::weakly_canonical(output, ignored);
+  return (target.empty() ? output : target.string()) + ".data";
 }
 
 void write_onnx(const std::string& output, const OnnxRequest& request) {
@@ -163,9 +167,6 @@ void write_onnx(const std::string& output, const OnnxRequest& request) {
   if (request.larger != nullptr) {
     forward.larger = &large.function("forward");
     forward.larger_batch = request.larger_batch;
-    if (forward.larger->body.size() != forward.function->body.size()) {
-      internal_error("'{}' has other ops at another batch", small.name);
-    }
   }
   OnnxTranslation translation(forward);
   const OnnxGraph written = translation.take();
@@ -177,13 +178,13 @@ void write_onnx(const std::string& output, const OnnxRequest& request) {
   model.add_opset_import()->set_version(kOperators);
   for (const auto& [key, value] : request.metadata) set_entry(*model.add_metadata_props(), key, value);
   onnx::Graph& graph = *model.mutable_graph();
-  graph.set_name(small.name);
+  graph.set_name(small.name.empty() ? "network" : small.name);
   for (const ir::Argument& argument : forward.function->arguments) {
     set_value(*graph.add_input(), argument.name, translation.type(argument.value).dtype,
               translation.extents(argument.value));
   }
   for (const ir::Argument& result : forward.function->results) {
-    if (result.name.starts_with("update.")) continue;
+    if (is_onnx_update(forward, result)) continue;
     set_value(*graph.add_output(), result.name, translation.type(result.value).dtype,
               translation.extents(result.value));
   }
@@ -201,6 +202,7 @@ void write_onnx(const std::string& output, const OnnxRequest& request) {
   }
   std::uint64_t bytes = 0;
   for (const std::string& name : written.weights) bytes += request.weights->at(name).bytes().size();
+  for (const auto& [name, tensor] : written.constants) bytes += tensor.bytes().size();
   const bool is_external = request.is_external || bytes > kMostInside;
   const std::string beside = onnx_data_file(output);
   std::optional<AtomicFile> data;
@@ -209,8 +211,14 @@ void write_onnx(const std::string& output, const OnnxRequest& request) {
                             std::filesystem::path(beside).filename().string());
   for (const std::string& name : written.weights) initializers.add(name, request.weights->at(name));
   for (const auto& [name, tensor] : written.constants) initializers.add(name, tensor);
-  if (data) data->commit();
-  write_file_atomically(output, model.SerializeAsString());
+  std::string text;
+  if (!model.SerializeToString(&text)) {
+    user_error("export: {} is too large for one file; use --external-data", output);
+  }
+  AtomicFile file(output);
+  file.write(std::as_bytes(std::span(text)));
+  if (data) data->commit();  // the two files change together, but for a moment
+  file.commit();
 }
 
 }  // namespace rewire::runtime

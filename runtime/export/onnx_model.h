@@ -15,7 +15,7 @@ struct OnnxRequest {
   const ir::Module* larger = nullptr;   // the same at another batch; nullptr: its batch is fixed
   std::int64_t batch = 1, larger_batch = 1;
   const TensorMap* weights = nullptr;
-  std::map<std::string, std::string> metadata;
+  std::map<std::string, std::string> metadata = {};
   bool is_external = false;  // weights lie in onnx_data_file(); so do weights of 2 GiB and more
 };
 

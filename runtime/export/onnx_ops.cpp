@@ -1,10 +1,12 @@
 // The nodes of single ops. https://onnx.ai/onnx/operators names opset 18's.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 
 #include "ir/opcodes.h"
+#include "ir/ops/axes.h"
 #include "ir/residual.h"
 #include "runtime/export/onnx_translation.h"
 
@@ -13,6 +15,13 @@ namespace {
 
 using ir::Opcode;
 using Translation = OnnxTranslation;
+
+/// The op's axis, counted from the front.
+std::int64_t axis_of(const Translation& net, const ir::Op& op) {
+  const bool made = op.operands.empty();
+  return ir::normal_axis(op.attributes.get_int("axis"),
+                         net.type(made ? op.results[0] : op.operands[0]).rank());
+}
 
 void add_pointwise(Translation& net, const ir::Op& op, const char* type) {
   net.last(op, type, net.pointwise(op));
@@ -63,7 +72,7 @@ ir::Ints both_sides(const ir::Ints& padding) {
 }
 
 void add_convolution(Translation& net, const ir::Op& op) {
-  if (op.attributes.get_string("layout") != "nchw") return net.refuse(op, "channels are not the second axis");
+  const bool is_last = op.attributes.get_string("layout") == "nhwc";  // where the channels are
   const ir::Shape& weight = net.type(op.operands[1]).shape;
   const ir::Ints &strides = op.attributes.get_ints("strides"), &padding = op.attributes.get_ints("padding");
   ir::Attributes attributes{{"kernel_shape", ir::Ints{weight[2], weight[3]}},
@@ -73,16 +82,21 @@ void add_convolution(Translation& net, const ir::Op& op) {
   const bool is_transposed = op.code == Opcode::conv2d_input_grad;
   if (is_transposed) {
     const ir::Shape& in = net.type(op.operands[0]).shape;
+    const std::size_t height = is_last ? 1 : 2;
     const ir::Ints& size = op.attributes.get_ints("size");
     ir::Ints more;
     for (const std::size_t side : {0, 1}) {
       more.push_back(size[side] -
-                     (strides[side] * (in[2 + side] - 1) + weight[2 + side] - 2 * padding[side]));
+                     (strides[side] * (in[height + side] - 1) + weight[2 + side] - 2 * padding[side]));
     }
     attributes.set("output_padding", more);
   }
-  const std::string x = net.value(op.operands[0]);
-  net.last(op, is_transposed ? "ConvTranspose" : "Conv", {x, net.value(op.operands[1])}, attributes);
+  const char* type = is_transposed ? "ConvTranspose" : "Conv";
+  std::string x = net.value(op.operands[0]);
+  if (!is_last) return net.last(op, type, {x, net.value(op.operands[1])}, attributes);
+  x = net.node(op, "Transpose", {x}, {{"perm", ir::Ints{0, 3, 1, 2}}});
+  const std::string y = net.node(op, type, {x, net.value(op.operands[1])}, attributes);
+  net.last(op, "Transpose", {y}, {{"perm", ir::Ints{0, 2, 3, 1}}});
 }
 
 void add_layer_norm(Translation& net, const ir::Op& op) {
@@ -95,7 +109,14 @@ void add_layer_norm(Translation& net, const ir::Op& op) {
 }
 
 void add_batch_norm(Translation& net, const ir::Op& op) {
-  if (op.attributes.get_int("axis") != 1) return net.refuse(op, "channels are not the second axis");
+  if (axis_of(net, op) != 1) return net.refuse(op, "channels are not the second axis");
+  if (net.number(op.operands[5]) != 0) return net.refuse(op, "it uses the batch's statistics");
+  // What training would write stays as it is.
+  for (const std::size_t statistic : {1, 2}) {
+    if (net.is_needed(op.results[statistic]))
+      net.add_alias(op.results[statistic], op.operands[2 + statistic]);
+  }
+  if (!net.is_needed(op.results[0])) return;
   std::vector<std::string> inputs;
   for (std::size_t index = 0; index < 5; ++index) inputs.push_back(net.value(op.operands[index]));
   net.last(op, "BatchNormalization", inputs, {{"epsilon", op.attributes.get_double("epsilon")}});
@@ -166,7 +187,8 @@ void add_join(Translation& net, const ir::Op& op) {
 // --- shapes ------------------------------------------------------------------------------------------------
 
 void add_transpose(Translation& net, const ir::Op& op) {
-  const ir::Ints& order = op.attributes.get_ints("permutation");
+  ir::Ints order = op.attributes.get_ints("permutation");
+  for (std::int64_t& axis : order) axis = ir::normal_axis(axis, net.type(op.operands[0]).rank());
   net.last(op, "Transpose", {net.value(op.operands[0])}, {{"perm", order}});
 }
 
@@ -222,7 +244,7 @@ void add_constant(Translation& net, const ir::Op& op) {
 void add_iota(Translation& net, const ir::Op& op) {
   const ExportShape shape = net.extents(op.results[0]);
   const ir::DType dtype = net.type(op.results[0]).dtype;
-  const auto axis = static_cast<std::size_t>(op.attributes.get_int("axis"));
+  const auto axis = static_cast<std::size_t>(axis_of(net, op));
   std::string count = net.node(op, "Squeeze", {net.shape(op, {shape[axis]})});
   if (dtype != ir::DType::i64) count = net.node(op, "Cast", {count}, {{"to", onnx_element_type(dtype)}});
   const std::string row = net.node(op, "Range", {net.filled(0, dtype), count, net.filled(1, dtype)});
@@ -238,16 +260,15 @@ void add_concat(Translation& net, const ir::Op& op) {
   net.last(op, "Concat", parts, {{"axis", op.attributes.get_int("axis")}});
 }
 
-/// Indices within [0, extent) as i64, and in the shape of `like` where there is one list a sample.
-std::string indices_of(Translation& net, const ir::Op& op, ir::Value indices, std::int64_t extent,
+/// Indices within the axis as i64, and in the shape of `like` where there is one list a sample.
+std::string indices_of(Translation& net, const ir::Op& op, ir::Value indices, const ExportExtent& extent,
                        std::int64_t axis, ir::Value like) {
   std::string text = net.value(indices);
   if (net.type(indices).dtype != ir::DType::i64) {
     text = net.node(op, "Cast", {text}, {{"to", onnx_element_type(ir::DType::i64)}});
   }
-  text = net.node(
-      op, "Clip",
-      {text, net.filled(0, ir::DType::i64), net.filled(static_cast<double>(extent - 1), ir::DType::i64)});
+  text = net.node(op, "Max", {text, net.ints({0})});
+  text = net.node(op, "Min", {text, net.node(op, "Sub", {net.shape(op, {extent}), net.ints({1})})});
   if (net.type(indices).rank() == 1) return text;
   ir::Ints added;
   for (std::int64_t more = axis + 1; more < net.type(like).rank(); ++more) added.push_back(more);
@@ -257,23 +278,24 @@ std::string indices_of(Translation& net, const ir::Op& op, ir::Value indices, st
 }
 
 void add_gather(Translation& net, const ir::Op& op) {
-  const ir::TensorType& x = net.type(op.operands[0]);
-  const std::int64_t rank = x.rank(), axis = (op.attributes.get_int("axis") + rank) % rank;
-  const bool is_list = net.type(op.operands[1]).rank() == 1;
+  const std::int64_t axis = axis_of(net, op);
   const std::string source = net.value(op.operands[0]);
   const std::string indices =
-      indices_of(net, op, op.operands[1], x.shape[static_cast<std::size_t>(axis)], axis, op.results[0]);
-  net.last(op, is_list && rank >= 1 ? "Gather" : "GatherElements", {source, indices}, {{"axis", axis}});
+      indices_of(net, op, op.operands[1], net.extents(op.operands[0])[static_cast<std::size_t>(axis)], axis,
+                 op.results[0]);
+  const bool is_list = net.type(op.operands[1]).rank() == 1;
+  net.last(op, is_list ? "Gather" : "GatherElements", {source, indices}, {{"axis", axis}});
 }
 
 void add_scatter(Translation& net, const ir::Op& op) {
-  const ir::TensorType &x = net.type(op.operands[0]), &updates = net.type(op.operands[2]);
-  const std::int64_t rank = x.rank(), axis = (op.attributes.get_int("axis") + rank) % rank;
+  const std::int64_t axis = axis_of(net, op);
+  const ir::TensorType& updates = net.type(op.operands[2]);
   const std::string base = net.value(op.operands[0]);
   std::string indices =
-      indices_of(net, op, op.operands[1], x.shape[static_cast<std::size_t>(axis)], axis, op.operands[2]);
+      indices_of(net, op, op.operands[1], net.extents(op.operands[0])[static_cast<std::size_t>(axis)], axis,
+                 op.operands[2]);
   if (net.type(op.operands[1]).rank() == 1 && updates.rank() > 1) {
-    ir::Ints view(static_cast<std::size_t>(rank), 1);
+    ir::Ints view(static_cast<std::size_t>(updates.rank()), 1);
     view[static_cast<std::size_t>(axis)] = -1;
     indices = net.node(op, "Reshape", {indices, net.ints(view)});
     indices = net.node(op, "Expand", {indices, net.shape(op, net.extents(op.operands[2]))});
@@ -284,7 +306,7 @@ void add_scatter(Translation& net, const ir::Op& op) {
 
 void add_sort(Translation& net, const ir::Op& op) {
   const ir::TensorType& x = net.type(op.operands[0]);
-  const std::int64_t axis = (op.attributes.get_int("axis") + x.rank()) % x.rank();
+  const std::int64_t axis = axis_of(net, op);
   if (net.extents(op.operands[0])[static_cast<std::size_t>(axis)].coefficient != 0) {
     return net.refuse(op, "sorts the batch");
   }
@@ -301,6 +323,28 @@ void add_random(Translation& net, const ir::Op& op) {
            {{"dtype", onnx_element_type(net.type(op.results[0]).dtype)}});
 }
 
+/// Returns whether ONNX's op takes other element types.
+bool has_foreign_type(const Translation& net, const ir::Op& op) {
+  const auto has = [&](ir::Value value, ir::DType dtype) { return net.type(value).dtype == dtype; };
+  const auto is_any = [&](ir::DType dtype) {
+    return std::ranges::any_of(op.operands, [&](ir::Value value) { return has(value, dtype); }) ||
+           std::ranges::any_of(op.results, [&](ir::Value value) { return has(value, dtype); });
+  };
+  if (op.code != Opcode::cast && (is_any(ir::DType::bf16) || is_any(ir::DType::f16))) return true;
+  switch (op.code) {
+    case Opcode::neg:
+    case Opcode::sum:
+    case Opcode::iota:
+      return is_any(ir::DType::u8);
+    case Opcode::compare: {
+      const std::string& direction = op.attributes.get_string("direction");
+      return has(op.operands[0], ir::DType::i1) && direction != "eq" && direction != "ne";
+    }
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 bool is_onnx(Opcode code) {
@@ -315,6 +359,7 @@ bool is_onnx(Opcode code) {
 }
 
 void translate(OnnxTranslation& net, const ir::Op& op) {
+  if (has_foreign_type(net, op)) return net.refuse(op, "ONNX has it not for this element type");
   switch (op.code) {
     case Opcode::neg:
       return add_pointwise(net, op, "Neg");
@@ -434,6 +479,8 @@ void translate(OnnxTranslation& net, const ir::Op& op) {
       return add_join(net, op);
     case Opcode::dropout:
     case Opcode::drop_path:
+      if (net.number(op.operands[3]) != 0) return net.refuse(op, "it drops in evaluation");
+      [[fallthrough]];
     case Opcode::stop_gradient:
     case Opcode::all_reduce:
       return net.add_alias(op.results[0], op.operands[0]);

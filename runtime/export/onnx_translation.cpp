@@ -19,7 +19,12 @@ constexpr char kValueMark = '\1', kOutputMark = '\2';
 
 OnnxTranslation::OnnxTranslation(const ExportFunction& forward) : ExportReader(forward) {
   for (const ir::Argument& argument : forward.function->arguments) taken_.insert(argument.name);
-  for (const ir::Argument& result : forward.function->results) taken_.insert(result.name);
+  for (const ir::Argument& result : forward.function->results) {
+    if (!taken_.insert(result.name).second) {
+      user_error("export: two of '{}''s inputs and results share the name '{}'", forward.module->name,
+                 result.name);
+    }
+  }
   for (const ir::Parameter& parameter : forward.module->parameters) {
     if (!taken_.insert(parameter.name).second) {
       user_error("export: the weight '{0}' and an input or a result '{0}' cannot share a name in ONNX",
@@ -30,7 +35,8 @@ OnnxTranslation::OnnxTranslation(const ExportFunction& forward) : ExportReader(f
 
 std::string OnnxTranslation::unique(const std::string& wish) {
   std::string name = wish;
-  for (int number = 2; !taken_.insert(name).second; ++number) name = fmt::format("{}_{}", wish, number);
+  int& number = numbers_[wish];
+  while (!taken_.insert(name).second) name = fmt::format("{}_{}", wish, ++number + 1);
   return name;
 }
 
@@ -101,18 +107,22 @@ std::string OnnxTranslation::filled(double number, ir::DType dtype, ir::Shape sh
 }
 
 std::string OnnxTranslation::batch() {
-  if (!batch_) {
-    for (const ir::Argument& argument : forward_.function->arguments) {
-      const ExportShape shape = extents(argument.value);
-      const auto axis = std::ranges::find(shape, ExportExtent{1, 0}) - shape.begin();
-      if (axis == static_cast<std::ptrdiff_t>(shape.size())) continue;
-      const std::string name = unique("batch");
-      batch_ = {"Shape", name, {argument.name}, {name}, {{"start", axis}, {"end", axis + 1}}};
-      return name;
+  if (!batch_.empty()) return batch_.back().name;
+  for (const ir::Argument& argument : forward_.function->arguments) {
+    const ExportShape shape = extents(argument.value);
+    for (std::int64_t axis = 0; axis < static_cast<std::int64_t>(shape.size()); ++axis) {
+      const ExportExtent& extent = shape[static_cast<std::size_t>(axis)];
+      if (extent.coefficient == 0 || extent.constant != 0) continue;
+      const std::string name = unique(extent.coefficient == 1 ? "batch" : "batches");
+      batch_.push_back({"Shape", name, {argument.name}, {name}, {{"start", axis}, {"end", axis + 1}}});
+      if (extent.coefficient != 1) {
+        const std::string one = unique("batch");
+        batch_.push_back({"Div", one, {name, ints({extent.coefficient})}, {one}, {}});
+      }
+      return batch_.back().name;
     }
-    internal_error("no input of '{}' has the batch", forward_.function->name);
   }
-  return batch_->name;
+  user_error("export: '{}' needs the batch, and no input has it", forward_.module->name);
 }
 
 std::string OnnxTranslation::shape(const ir::Op& op, const ExportShape& shape, bool may_infer) {
@@ -147,11 +157,16 @@ std::string OnnxTranslation::swapped(const ir::Op& op, ir::Value value) {
   return node(op, "Transpose", {this->value(value)}, {{"perm", order}});
 }
 
+bool is_onnx_update(const ExportFunction& forward, const ir::Argument& result) {
+  return result.name.starts_with("update.") &&
+         forward.module->find_parameter(result.name.substr(7)) != nullptr;
+}
+
 OnnxGraph OnnxTranslation::take() {
   const ir::Function& function = *forward_.function;
   std::vector<const ir::Argument*> results;
   for (const ir::Argument& result : function.results) {
-    if (result.name.starts_with("update.")) continue;
+    if (is_onnx_update(forward_, result)) continue;
     need(result.value);
     results.push_back(&result);
   }
@@ -161,7 +176,7 @@ OnnxGraph OnnxTranslation::take() {
       out_.weights.insert(parameter(op->results[0]));
       continue;
     }
-    translate(*this, *op);
+    if (op->code == ir::Opcode::slice || has_fixed_attributes(*op)) translate(*this, *op);
     groups_.push_back(std::exchange(group_, {}));
   }
   check_refused("ONNX");
@@ -184,16 +199,20 @@ void OnnxTranslation::name_nodes(const std::vector<const ir::Argument*>& results
     const auto [known, is_new] = names.emplace(mark_of(result->value), result->name);
     if (!is_new) copies.push_back({"Identity", unique("Identity"), {known->second}, {result->name}, {}});
   }
-  if (batch_) out_.nodes.push_back(*batch_);
+  out_.nodes = std::move(batch_);
   for (auto group = groups_.rbegin(); group != groups_.rend(); ++group) {
     for (OnnxNode& node : *group) {
       node.name = unique(node.name);
       for (std::string& input : node.inputs) {
         if (!input.empty() && input[0] == kValueMark) input = mark_of({std::stoi(input.substr(1))});
-        if (const auto known = names.find(input); known != names.end()) input = known->second;
+        if (const auto known = names.find(input); known != names.end()) {
+          input = known->second;
+        } else if (!input.empty() && (input[0] == kValueMark || input[0] == kOutputMark)) {
+          internal_error("{} reads what no node computes", node.name);
+        }
       }
       for (std::size_t index = 0; index < node.outputs.size(); ++index) {
-        const std::string name = index == 0 ? node.name : fmt::format("{}.{}", node.name, index);
+        const std::string name = index == 0 ? node.name : unique(fmt::format("{}.{}", node.name, index));
         node.outputs[index] = names.emplace(node.outputs[index], name).first->second;
       }
       out_.nodes.push_back(std::move(node));

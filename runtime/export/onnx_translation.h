@@ -65,10 +65,13 @@ class OnnxTranslation : public ExportReader {
   std::vector<std::vector<OnnxNode>> groups_;  // of each op, the last op's first
   std::vector<OnnxNode> group_;
   std::int64_t outputs_ = 0;
-  std::optional<OnnxNode> batch_;  // reads the batch as a vector, once that is needed
+  std::vector<OnnxNode> batch_;         // read the batch as a vector, once that is needed
+  std::map<std::string, int> numbers_;  // the last in names that begin alike
   OnnxGraph out_;
 };
 
+/// Returns whether a result is what forward writes to a parameter.
+bool is_onnx_update(const ExportFunction& forward, const ir::Argument& result);
 /// Returns the number of an element type in a model.
 std::int64_t onnx_element_type(ir::DType dtype);
 /// Translates an op, one of whose results is needed.

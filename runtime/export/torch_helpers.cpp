@@ -71,14 +71,12 @@ constexpr const char* kSinusoid2d = R"(def sinusoid_2d_(weight, before):
 )";
 
 constexpr const char* kInitialise = R"(def initialise(net):
-    """Fills the weights as a run begins: from the same distributions, with other numbers."""
+    """Fills the weights as a run begins: from the same distributions."""
     with torch.no_grad():
         for name, weight in net.state_dict().items():
-            rule = INITIAL.get(name)
-            for pattern in INITIAL if rule is None else ():
-                if fnmatch(name, pattern):
-                    rule = INITIAL[pattern]
-                    break
+            rule = INITIAL.get(name) or next((INITIAL[pattern] for pattern in INITIAL if fnmatch(name, pattern)), None)
+            if rule is None and weight.is_floating_point():
+                raise KeyError(f"INITIAL has no first values for {name}")
             if rule is not None:
                 rule[0](weight, *rule[1:])
 )";

@@ -7,6 +7,7 @@
 
 #include "ir/error.h"
 #include "ir/opcodes.h"
+#include "ir/ops/axes.h"
 #include "runtime/export/torch_ops.h"
 
 namespace rewire::runtime {
@@ -169,8 +170,8 @@ void add_reshape(TorchTranslation& net, const ir::Op& op) {
 }
 
 void add_transpose(TorchTranslation& net, const ir::Op& op) {
-  const ir::Ints& permutation = op.attributes.get_ints("permutation");
-  ir::Ints moved;
+  ir::Ints permutation = op.attributes.get_ints("permutation"), moved;
+  for (std::int64_t& axis : permutation) axis = ir::normal_axis(axis, static_cast<int>(permutation.size()));
   for (std::size_t axis = 0; axis < permutation.size(); ++axis) {
     if (permutation[axis] != static_cast<std::int64_t>(axis))
       moved.push_back(static_cast<std::int64_t>(axis));
@@ -274,7 +275,8 @@ void add_constant(TorchTranslation& net, const ir::Op& op) {
 
 void add_iota(TorchTranslation& net, const ir::Op& op) {
   const ExportShape shape = net.extents(op.results[0]);
-  const auto axis = static_cast<std::size_t>(op.attributes.get_int("axis"));
+  const auto axis = static_cast<std::size_t>(
+      ir::normal_axis(op.attributes.get_int("axis"), static_cast<int>(shape.size())));
   TorchWriter writer(op);
   const std::string count = net.size(writer, shape[axis]);
   std::string text = fmt::format("torch.arange({}, {})", count, dtype_of_new(net.type(op.results[0]).dtype));

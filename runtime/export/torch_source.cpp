@@ -364,6 +364,7 @@ class Source {
         text += "        " + strategy.lines[line] + "\n";
       text += "        \"\"\"\n";
     }
+    if (of.nodes[0] == 0 && method.name == "forward") text += size_checks(arguments);
     for (const TorchStatement& statement : method.statements) {
       std::vector<std::string> targets;
       for (const int target : statement.targets) targets.push_back(names[static_cast<std::size_t>(target)]);
@@ -375,6 +376,26 @@ class Source {
       text += fmt::format("        {} = {}\n", left, right);
     }
     text += fmt::format("        return {}\n", written(method.result));
+    return text;
+  }
+
+  /// Other sizes than the network's would be cut, or read other positions.
+  std::string size_checks(const std::vector<std::string>& names) const {
+    const ExportReader reader(request_.forward);
+    std::string text;
+    for (std::size_t index = 0; index < names.size(); ++index) {
+      const ExportShape shape = reader.extents(request_.forward.function->arguments[index].value);
+      const bool is_open = !shape.empty() && shape[0].coefficient != 0;
+      std::vector<std::string> sizes;
+      for (std::size_t axis = is_open ? 1 : 0; axis < shape.size(); ++axis) {
+        if (shape[axis].coefficient != 0) sizes.clear();
+        if (shape[axis].coefficient != 0) break;
+        sizes.push_back(std::to_string(shape[axis].constant));
+      }
+      if (sizes.empty()) continue;
+      text += fmt::format("        assert {0}.shape{1} == {2}, f\"{0}: {{tuple({0}.shape)}}\"\n",
+                          names[index], is_open ? "[1:]" : "", python_tuple(sizes));
+    }
     return text;
   }
 

@@ -93,7 +93,7 @@ TorchSteps TorchTranslation::take() {
                                        : !is_needed(*op)) {
       continue;
     }
-    translate(*this, *op);
+    if (op->code == ir::Opcode::slice || has_fixed_attributes(*op)) translate(*this, *op);
   }
   check_refused("PyTorch");
   std::ranges::reverse(out_.steps);

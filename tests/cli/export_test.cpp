@@ -1,7 +1,5 @@
 // rewire export: the PyTorch source of networks against recorded files, which tests/python/check_export.py has held
 // against PyTorch, models of ONNX, which it has run, the weights, and what is refused.
-#include <onnx_model.pb.h>
-
 #include <algorithm>
 #include <map>
 #include <regex>
@@ -11,6 +9,7 @@
 #include "runtime/io/safetensors.h"
 #include "tests/cli/fixture.h"
 #include "tests/support/catch.h"
+#include "tests/support/onnx_graph.h"
 
 namespace rewire::test {
 namespace {
@@ -30,27 +29,6 @@ onnx::Model read_model(const std::string& file) {
   onnx::Model model;
   REQUIRE(model.ParseFromString(read_text(file)));
   return model;
-}
-
-/// Checks what any runtime asks of a graph, and returns the bytes of its initializers that lie in the model.
-std::map<std::string, std::string> initializers_of(const onnx::Model& model) {
-  std::map<std::string, std::string> tensors;
-  std::set<std::string> known{""};  // an input that is left out
-  for (const onnx::ValueInfo& input : model.graph().input()) CHECK(known.insert(input.name()).second);
-  for (const onnx::Tensor& tensor : model.graph().initializer()) {
-    CAPTURE(tensor.name());
-    CHECK(known.insert(tensor.name()).second);
-    tensors[tensor.name()] = tensor.raw_data();
-  }
-  std::set<std::string> names;
-  for (const onnx::Node& node : model.graph().node()) {
-    CAPTURE(node.name());
-    CHECK(names.insert(node.name()).second);
-    for (const std::string& input : node.input()) CHECK(known.contains(input));
-    for (const std::string& output : node.output()) CHECK(known.insert(output).second);
-  }
-  for (const onnx::ValueInfo& output : model.graph().output()) CHECK(known.contains(output.name()));
-  return tensors;
 }
 
 std::string text_of(std::span<const std::byte> bytes) {
@@ -76,7 +54,7 @@ TEST_CASE(
   CHECK(model.ir_version() == 8);
   REQUIRE(model.opset_import_size() == 1);
   CHECK(model.opset_import(0).version() == 18);
-  const auto tensors = initializers_of(model);
+  const auto tensors = testing::check_onnx_graph(model);
   Words init = small_vit(folder.file("init.safetensors"));
   init[0] = "init";
   REQUIRE(rewire_command(init).code == 0);
@@ -120,7 +98,7 @@ TEST_CASE("A model's weights can lie in a file beside it") {
   Words words = small_model(beside);
   words.push_back("--external-data");
   REQUIRE(rewire_command(words).code == 0);
-  const auto all = initializers_of(read_model(inside));
+  const auto all = testing::check_onnx_graph(read_model(inside));
   const std::string data = read_text(beside + ".data");
   const onnx::Model model = read_model(beside);
   std::size_t found = 0;
@@ -150,7 +128,7 @@ TEST_CASE("A network of PyTorch becomes a model of ONNX") {
                                             recorded + ".safetensors", "--format", "onnx", "--output", file});
     CAPTURE(outcome.err);
     REQUIRE(outcome.code == 0);
-    const auto tensors = initializers_of(read_model(file));
+    const auto tensors = testing::check_onnx_graph(read_model(file));
     for (const auto& [weight, tensor] : runtime::read_safetensors(recorded + ".safetensors").tensors) {
       CAPTURE(weight);
       CHECK(tensors.contains(weight));

@@ -233,7 +233,7 @@ def held(source, tensors, arguments, folder, steps, seed, onnx):
     return row, good
 
 
-def check(words, steps, onnx):
+def check(words, steps, onnx=False):
     arguments = [words[0]]
     for word in words[1:]:
         arguments += ["--set" if re.match(r"[a-z_]+\.[a-z_0-9]+=", word) else "--plugin", word]

@@ -1,9 +1,10 @@
-"""resnet, as PyTorch computes it. Written by rewire … export.
+"""resnet for PyTorch. Written by rewire … export.
 
     net = Net()
     net.load_state_dict(safetensors.torch.load_file("resnet.safetensors"))
 
-image: f32 [2,3,32,32], or another batch than 2
+image: f32 [batch, 3, 32, 32]
+The weights are those of a file.
 """
 
 from fnmatch import fnmatch
@@ -54,6 +55,7 @@ class Net(nn.Module):
         initialise(self)
 
     def forward(self, image):
+        assert image.shape[1:] == (3, 32, 32), f"image: {tuple(image.shape)}"
         y = F.max_pool2d(F.relu(self.bn1(self.conv1(image))), 3, stride=2, padding=1)
         x = self.layer1[0](y)
         x = self.layer2[0](x)
@@ -134,13 +136,11 @@ INITIAL = {
 
 
 def initialise(net):
-    """Fills the weights as a run begins: from the same distributions, with other numbers."""
+    """Fills the weights as a run begins: from the same distributions."""
     with torch.no_grad():
         for name, weight in net.state_dict().items():
-            rule = INITIAL.get(name)
-            for pattern in INITIAL if rule is None else ():
-                if fnmatch(name, pattern):
-                    rule = INITIAL[pattern]
-                    break
+            rule = INITIAL.get(name) or next((INITIAL[pattern] for pattern in INITIAL if fnmatch(name, pattern)), None)
+            if rule is None and weight.is_floating_point():
+                raise KeyError(f"INITIAL has no first values for {name}")
             if rule is not None:
                 rule[0](weight, *rule[1:])

@@ -1,9 +1,10 @@
-"""vit_tiny_28 with gain, as PyTorch computes it. Written by rewire … export.
+"""vit_tiny_28 with gain for PyTorch. Written by rewire … export.
 
     net = Net()
     net.load_state_dict(safetensors.torch.load_file("vit.safetensors"))
 
-image: f32 [2,1,28,28], or another batch than 2
+image: f32 [batch, 1, 28, 28]
+The weights are those with which a run begins, by seed 0.
 Random numbers have the same distributions as in a run, and are others.
 """
 
@@ -131,6 +132,7 @@ class Net(nn.Module):
         initialise(self)
 
     def forward(self, image):
+        assert image.shape[1:] == (1, 28, 28), f"image: {tuple(image.shape)}"
         y = torch.cat((self.cls_token.expand(image.shape[0], -1, -1), self.patch_embed(image)), 1)
         x = y + self.pos_embed
         x = self.blocks[0](x)
@@ -164,13 +166,11 @@ INITIAL = {
 
 
 def initialise(net):
-    """Fills the weights as a run begins: from the same distributions, with other numbers."""
+    """Fills the weights as a run begins: from the same distributions."""
     with torch.no_grad():
         for name, weight in net.state_dict().items():
-            rule = INITIAL.get(name)
-            for pattern in INITIAL if rule is None else ():
-                if fnmatch(name, pattern):
-                    rule = INITIAL[pattern]
-                    break
+            rule = INITIAL.get(name) or next((INITIAL[pattern] for pattern in INITIAL if fnmatch(name, pattern)), None)
+            if rule is None and weight.is_floating_point():
+                raise KeyError(f"INITIAL has no first values for {name}")
             if rule is not None:
                 rule[0](weight, *rule[1:])
