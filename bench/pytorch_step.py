@@ -14,7 +14,7 @@ end). The line `kernels` asks for what a step launches on the GPU, the longest f
 bench/run.py keeps several of these alive and asks them in turn.
 
 "family": "resnetv2" in the model's JSON asks for bench/pytorch_resnetv2.py's network, "mae" and "dino" for those of
-bench/pytorch_self_supervised.py, whose losses are their own. Else it is timm's ViT written
+bench/pytorch_self_supervised.py, whose losses are their own, "public" for timm's or torchvision's ("source"). Else it is timm's ViT written
 plainly: scaled_dot_product_attention, exact GELU, LayerNorm with eps 1e-6. A step is what a `rewire` step is: loss with
 label smoothing, backward, clipping by the global norm, AdamW with decay on matrices, or the class in a Python file with its own
 defaults.
@@ -157,6 +157,20 @@ def memory_mb(key):
     return int(line.split()[1]) * 1024 / 1e6
 
 
+def public_network(source, image, channels, classes, residual):
+    """timm:NAME or torchvision:NAME, for images of its own size, with channels last."""
+    if (channels, residual) != (3, "plain"):
+        raise ValueError("a public network has plain residuals and three channels")
+    package, name = source.split(":")
+    if package == "timm":
+        import timm
+        net = timm.create_model(name, num_classes=classes)
+    else:
+        import torchvision
+        net = torchvision.models.get_model(name, weights=None, num_classes=classes)
+    return net.to(memory_format=torch.channels_last)
+
+
 class Trainer:
     def __init__(self, options):
         torch.manual_seed(0)
@@ -164,11 +178,13 @@ class Trainer:
         torch.backends.cudnn.benchmark = True
         self.device, self.autocast = options.device, options.dtype == "bf16"
         family = model.pop("family", "vit")
-        self.supervises = family in ("vit", "resnetv2")
+        self.supervises = family in ("vit", "resnetv2", "public")
         if self.supervises:
-            network = {"vit": VisionTransformer, "resnetv2": pytorch_resnetv2.ResNetV2}[family]
+            network = {"vit": VisionTransformer, "resnetv2": pytorch_resnetv2.ResNetV2, "public": public_network}[family]
             self.model = network(**model, residual=options.residual).to(self.device)
             images = torch.randn(options.batch, model["channels"], model["image"], model["image"], device=self.device)
+            if family == "public":
+                images = images.to(memory_format=torch.channels_last)
             self.inputs = images, torch.randint(0, model["classes"], (options.batch,), device=self.device)
         else:
             shape = model | {"plain_join": JOINS["plain"]}

@@ -18,6 +18,7 @@ import re
 import signal
 import statistics
 import sys
+import tempfile
 import time
 
 import gpu_ceilings
@@ -52,18 +53,31 @@ def ratio(rounds, others):
     return statistics.median(a["step_ms"] / b["step_ms"] for a, b in zip(rounds, others))
 
 
+def imported(options, source, image):
+    """Brings a network of timm or torchvision in."""
+    path = pathlib.Path(options.folder) / f"{source.replace(':', '_')}_{image}.rir"
+    output_of([options.python, "-m", "rewire.export", source, "--input", f"3x{image}x{image}", "--output", str(path)], options,
+              environment=dict(os.environ, PYTHONPATH=str(HERE.parent / "python"), REWIRE=str(options.rewire)))
+    return path
+
+
 class Case:
     def __init__(self, options, model, batch, residuals=()):
-        """`model`: MODEL, or MODEL@IMAGE for another size than its own."""
+        """`model`: MODEL, or MODEL@IMAGE for another size than its own; or timm:NAME, torchvision:NAME, as PyTorch has it."""
         self.options, self.model, self.batch, self.residuals, self.contenders = options, model, batch, residuals, []
         model, _, image = model.partition("@")
+        self.network, self.settings = model, [f"train.label_smoothing={LABEL_SMOOTHING}"]
+        if ":" in model:
+            size = int(image or 224)
+            self.network = str(imported(options, model, size))
+            self.shape = {"family": "public", "source": model, "image": size, "channels": 3, "classes": 1000}
+            return
         zoo = json.loads(output_of([str(options.rewire), "models", "--json", "--quiet"], options))
         row = next((row for row in zoo if row["name"] == model), None)
         if row is None:
             sys.exit(f"bench: no model '{model}'; `rewire models` lists them")
         self.shape = peer_shape(row)
-        self.settings = [f"model.image={image}"] if image else []
-        self.settings += OWN_SETTINGS.get(row["family"], [f"train.label_smoothing={LABEL_SMOOTHING}"])
+        self.settings = OWN_SETTINGS.get(row["family"], self.settings) + ([f"model.image={image}"] if image else [])
         if image:
             self.shape["image"] = int(image)
 
@@ -73,7 +87,7 @@ class Case:
     def own(self, residual):
         known = next((c for c in self.contenders if c.name == "rewire" and c.residual == residual), None)
         if known is None:
-            known = Rewire(self.options, self.model.partition("@")[0], self.batch, residual, self.settings)
+            known = Rewire(self.options, self.network, self.batch, residual, self.settings)
             self.contenders.append(known)
         return known
 
@@ -301,7 +315,7 @@ def replace(path, text):
 
 
 def parse_case(text):
-    match = re.fullmatch(r"(\w+(?:@\d+)?):(\d+)", text)
+    match = re.fullmatch(r"((?:(?:timm|torchvision):)?[\w.]+(?:@\d+)?):(\d+)", text)
     if not match:
         raise argparse.ArgumentTypeError(f"'{text}' is no MODEL[@IMAGE]:BATCH")
     return match[1], int(match[2])
@@ -326,8 +340,8 @@ def main():
     parser.add_argument("--residual", choices=RESIDUALS, action="append",
                         help=f"the joins; default: {' and '.join(DEFAULT_RESIDUALS)}")
     parser.add_argument("--case", type=parse_joined_case, action="append", metavar="MODEL[@IMAGE]:BATCH[+RESIDUAL…]",
-                        help="IMAGE: pixels, if not the model's own; RESIDUAL: in place of --residual; default: vit_tiny_28:64 and "
-                             "vit_s_cifar:32")
+                        help="MODEL: also timm:NAME or torchvision:NAME, which need --python; IMAGE: pixels, if not the model's own; "
+                             "RESIDUAL: in place of --residual; default: vit_tiny_28:64 and vit_s_cifar:32")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--steps", type=int, default=10, help="a round")
     parser.add_argument("--threads", type=int, default=2)
@@ -361,6 +375,8 @@ def main():
     date = datetime.date.today().isoformat()
     result = {"date": date, "commit": commit(), "cpu": cpu_name(), "threads": options.threads, "rounds": options.rounds,
               "steps": options.steps, "dtype": options.dtype, "cases": []}
+    folder = tempfile.TemporaryDirectory(prefix="rewire_bench_")  # for networks that are brought in
+    options.folder = folder.name
     if options.compile_peers:
         options.end = options.deadline
         options.out.mkdir(parents=True, exist_ok=True)
