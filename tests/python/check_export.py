@@ -1,6 +1,6 @@
 """Takes networks out to PyTorch with `rewire export` and holds PyTorch's results against Rewire's.
 
-    check_export.py [CASE…] [--steps N | --onnx]
+    check_export.py [CASE…] [--steps N | --onnx] [--no-lint]
 
 A case is MODEL followed by its plugins and settings, all after a slash: vit_s_cifar/orthogonal/model.depth=2. Without
 cases: models of each family with each strategy. Weights are perturbed and loaded strictly, PyTorch computes in float64.
@@ -233,7 +233,7 @@ def held(source, tensors, arguments, folder, steps, seed, onnx):
     return row, good
 
 
-def check(words, steps, onnx=False):
+def check(words, steps, onnx=False, lint=True):
     arguments = [words[0]]
     for word in words[1:]:
         arguments += ["--set" if re.match(r"[a-z_]+\.[a-z_0-9]+=", word) else "--plugin", word]
@@ -252,7 +252,7 @@ def check(words, steps, onnx=False):
             row, good = held(source, tensors, arguments, folder, steps, seed, onnx)
             if good:
                 break
-        faults = [] if onnx else linted(folder / "net.py")
+        faults = linted(folder / "net.py") if lint and not onnx else []
         figures = " ".join(f"{key} {value:.1e}" for key, value in row.items())
         verdict = "ok  " if good and not faults else "BAD "
         print(verdict, f"{'/'.join(words):60}", figures, len(text.splitlines()), "lines", *faults, flush=True)
@@ -264,6 +264,7 @@ def main():
     parser.add_argument("cases", nargs="*")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--onnx", action="store_true")
+    parser.add_argument("--no-lint", action="store_true")
     wish = parser.parse_args()
     cases = [re.split(r"/", case) for case in wish.cases]
     if not cases:
@@ -271,7 +272,7 @@ def main():
     bad, refused = 0, 0
     for words in cases:
         try:
-            bad += not check(words, wish.steps, wish.onnx)
+            bad += not check(words, wish.steps, wish.onnx, not wish.no_lint)
         except NotExported as why:
             refused += 1
             print("no  ", "/".join(words), str(why)[:160], flush=True)
