@@ -23,6 +23,17 @@ std::int64_t axis_of(const Translation& net, const ir::Op& op) {
                          net.type(made ? op.results[0] : op.operands[0]).rank());
 }
 
+/// Ops that ONNX has with the same meaning, element by element.
+const std::map<Opcode, const char*> kPointwise{
+    {Opcode::neg, "Neg"},         {Opcode::abs, "Abs"},         {Opcode::exp, "Exp"},
+    {Opcode::log, "Log"},         {Opcode::sqrt, "Sqrt"},       {Opcode::sin, "Sin"},
+    {Opcode::cos, "Cos"},         {Opcode::tanh, "Tanh"},       {Opcode::erf, "Erf"},
+    {Opcode::sigmoid, "Sigmoid"}, {Opcode::floor, "Floor"},     {Opcode::logical_not, "Not"},
+    {Opcode::add, "Add"},         {Opcode::sub, "Sub"},         {Opcode::mul, "Mul"},
+    {Opcode::div, "Div"},         {Opcode::pow, "Pow"},         {Opcode::maximum, "Max"},
+    {Opcode::minimum, "Min"},     {Opcode::logical_and, "And"}, {Opcode::logical_or, "Or"},
+    {Opcode::relu, "Relu"}};
+
 void add_pointwise(Translation& net, const ir::Op& op, const char* type) {
   net.last(op, type, net.pointwise(op));
 }
@@ -360,61 +371,22 @@ bool is_onnx(Opcode code) {
 
 void translate(OnnxTranslation& net, const ir::Op& op) {
   if (has_foreign_type(net, op)) return net.refuse(op, "ONNX has it not for this element type");
+  if (const auto same = kPointwise.find(op.code); same != kPointwise.end()) {
+    return add_pointwise(net, op, same->second);
+  }
   switch (op.code) {
-    case Opcode::neg:
-      return add_pointwise(net, op, "Neg");
-    case Opcode::abs:
-      return add_pointwise(net, op, "Abs");
-    case Opcode::exp:
-      return add_pointwise(net, op, "Exp");
-    case Opcode::log:
-      return add_pointwise(net, op, "Log");
-    case Opcode::sqrt:
-      return add_pointwise(net, op, "Sqrt");
     case Opcode::rsqrt:
       return net.last(op, "Reciprocal", {net.node(op, "Sqrt", {net.value(op.operands[0])})});
-    case Opcode::sin:
-      return add_pointwise(net, op, "Sin");
-    case Opcode::cos:
-      return add_pointwise(net, op, "Cos");
-    case Opcode::tanh:
-      return add_pointwise(net, op, "Tanh");
-    case Opcode::erf:
-      return add_pointwise(net, op, "Erf");
-    case Opcode::sigmoid:
-      return add_pointwise(net, op, "Sigmoid");
-    case Opcode::floor:
-      return add_pointwise(net, op, "Floor");
     case Opcode::isfinite: {
       const std::string size = net.node(op, "Abs", {net.value(op.operands[0])});
       const double infinite = std::numeric_limits<double>::infinity();
       return net.last(op, "Less", {size, net.filled(infinite, net.type(op.operands[0]).dtype)});
     }
-    case Opcode::logical_not:
-      return add_pointwise(net, op, "Not");
     case Opcode::cast:
       return net.last(op, "Cast", {net.value(op.operands[0])},
                       {{"to", onnx_element_type(net.type(op.results[0]).dtype)}});
-    case Opcode::add:
-      return add_pointwise(net, op, "Add");
-    case Opcode::sub:
-      return add_pointwise(net, op, "Sub");
-    case Opcode::mul:
-      return add_pointwise(net, op, "Mul");
-    case Opcode::div:
-      return add_pointwise(net, op, "Div");
-    case Opcode::pow:
-      return add_pointwise(net, op, "Pow");
-    case Opcode::maximum:
-      return add_pointwise(net, op, "Max");
-    case Opcode::minimum:
-      return add_pointwise(net, op, "Min");
     case Opcode::compare:
       return add_compare(net, op);
-    case Opcode::logical_and:
-      return add_pointwise(net, op, "And");
-    case Opcode::logical_or:
-      return add_pointwise(net, op, "Or");
     case Opcode::select:
       return add_select(net, op);
     case Opcode::sum:
@@ -465,8 +437,6 @@ void translate(OnnxTranslation& net, const ir::Op& op) {
       const std::string x = net.value(op.operands[0]);
       return net.last(op, "Mul", {x, net.node(op, "Sigmoid", {x})});
     }
-    case Opcode::relu:
-      return add_pointwise(net, op, "Relu");
     case Opcode::attention:
       return add_attention(net, op);
     case Opcode::max_pool:
