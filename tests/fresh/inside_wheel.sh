@@ -32,9 +32,9 @@ rewire dump "$share/rewire/recipes/fashion_vit.toml" | grep '^module ' >/dev/nul
 status=0
 rewire dump nowhere 2>/dev/null || status=$?
 [ $status -eq 2 ]
-# With job control, a program in the background can be interrupted.
+# With job control, and whatever this script inherits, a program in the background can be interrupted.
 set -m
-rewire train vit_tiny_28 "${small[@]}" --set train.epochs=1000 --out stopped >/dev/null 2>&1 &
+env --default-signal=INT rewire train vit_tiny_28 "${small[@]}" --set train.epochs=1000 --out stopped >/dev/null 2>&1 &
 set +m
 until [ -s stopped/metrics.jsonl ]; do sleep .1; done
 kill -INT $!
