@@ -33,7 +33,7 @@ class OnnxTranslation : public ExportReader {
   // What the translations of single ops ask and say.
   /// Returns a value as a node's input.
   std::string value(ir::Value value);
-  /// The same for the operands of a pointwise op; a number becomes a scalar.
+  /// Returns the operands of a pointwise op as inputs; a number becomes a scalar.
   std::vector<std::string> pointwise(const ir::Op& op);
   /// Adds a node to those of `op` and returns its output.
   std::string node(const ir::Op& op, const std::string& type, std::vector<std::string> inputs,
