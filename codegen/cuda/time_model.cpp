@@ -27,23 +27,31 @@ constexpr std::array<Card, 3> kCards = {{{"a100", 80, 2.039e12, 312e12, 156e12, 
                                          {"h100", 90, 3.35e12, 989e12, 494e12, 67e12},
                                          {"h200", 90, 4.8e12, 989e12, 494e12, 67e12}}};
 
-// Shares of a peak, and times, that no data sheet states. Others have measured them. The first profile of a
-// card should correct them.
-constexpr double kReached = 0.9;             // share of the memory's bandwidth that a copy reaches
-constexpr double kLatency = 0.8e-6;          // seconds from a load to its value under full traffic
-constexpr double kLibrary = 0.8;             // share of the tensor cores' rate in cuBLASLt's main loop
-constexpr double kOwn = 0.6;                 // the same for mma.sync; Hopper also has the faster wgmma
-constexpr double kAttention = 0.4;           // the same for cuDNN's attention
-constexpr double kConvolution = 0.6;         // the same for cuDNN's convolutions
-constexpr double kUnits = 0.7;               // share of the f32 units' rate: not every clock issues
-constexpr double kCacheBytes = 5.5e12;       // per second, of the L2 cache of an H100
-constexpr double kShared = 2.0 / 3;          // share of operands loaded: two blocks of a cluster share one
-constexpr double kTile = 1.5e-6;             // seconds of a tile before and after its main loop
-constexpr double kLaunch = 2.5e-6;           // seconds between launches in a graph, and until blocks run
-constexpr double kHostBytes = 25e9;          // per second, over PCIe
+// Shares of a peak, and times, that no data sheet states: fitted to the launches recorded on an H100 and an
+// H200 (bench/results/2026-11-27-*-networks.json, -layers.json). docs/design/tuning.md has how well they fit.
+constexpr double kReached = 0.86;       // share of the memory's bandwidth that a copy reaches
+constexpr double kLatency = 0.73e-6;    // seconds from a load to its value under full traffic
+constexpr double kOwn = 0.47;           // share of the tensor cores' rate that mma.sync reaches
+constexpr double kWarps = 9.6;          // a multiprocessor with so many warps in step waits half of its time
+constexpr double kAttention = 0.2;      // share of the tensor cores' rate, of cuDNN's attention
+constexpr double kCacheBytes = 9.2e12;  // per second, of the L2 cache
+constexpr double kShared = 2.0 / 3;     // share of operands loaded: two blocks of a cluster share one
+constexpr double kTile = 0.86e-6;       // seconds of a tile before and after its main loop
+constexpr double kLastWave = 0.3;       // share of a last wave's idle time that is lost: tiles start early
+constexpr double kLaunch = 4.4e-6;      // seconds between launches in a graph, until blocks run and end
+constexpr double kHostBytes = 25e9;     // per second, over PCIe
 constexpr std::int64_t kBesideLoads = 40;    // registers per thread of a row kernel besides its arrays
 constexpr std::int64_t kBytesOfThread = 64;  // in flight, per thread that fills shared memory
 constexpr std::int64_t kFileRegisters = 65536, kFileThreads = 2048;  // per multiprocessor
+
+/// Shares of a peak in the main loops of cuBLASLt, and of cuDNN's convolutions by pass.
+struct Shares {
+  double product = 0, forward = 0, input_grad = 0, weight_grad = 0;
+};
+constexpr Shares kBf16 = {0.885, 0.58, 0.62, 0.53};
+constexpr Shares kTf32 = {0.62, 0.6, 0.61, 0.31};
+constexpr Shares kF32 = {0.73, 0.72, 0.6, 0.53};
+constexpr std::int64_t kChannelBytes = 64;  // of a map that the tensor cores take at once
 
 /// Instructions per element, as the compiler writes them without fast maths. `f32`: of the f32 units, with
 /// integer arithmetic. `special`: of the units of special functions, which have an eighth of their rate.
@@ -92,9 +100,17 @@ double waves(std::int64_t blocks, int multiprocessors) {
   return std::ceil(share) / share;
 }
 
-Prediction longest(std::initializer_list<Prediction> pipes) {
-  return *std::ranges::max_element(pipes, {}, &Prediction::seconds);
+/// Returns the time of work on several resources that overlap in part: the longer one counts most.
+Prediction overlapping(std::initializer_list<Prediction> parts, double power) {
+  Prediction whole = *std::ranges::max_element(parts, {}, &Prediction::seconds);
+  double sum = 0;
+  for (const Prediction& part : parts) sum += std::pow(part.seconds, power);
+  whole.seconds = std::pow(sum, 1 / power);
+  if (whole.seconds < kLaunch) whole.bound = Bound::launch;
+  whole.seconds += kLaunch;
+  return whole;
 }
+constexpr double kKernels = 2, kLibraries = 3;  // powers: how well the two overlap
 
 /// One of our kernels, with the cost model's schedule.
 class KernelTime {
@@ -110,24 +126,30 @@ class KernelTime {
         blocks_(shape_.blocks * static_cast<std::int64_t>(launch.members())) {}
 
   Prediction predict() const {
-    const Pipes pipes = arithmetic();
-    const double repeated = waves(blocks_, target_.multiprocessors);
     const double bytes = static_cast<double>(cost_.bytes), read = static_cast<double>(work_.bytes_read);
-    const Prediction memory = longest({{bytes / (kReached * card_.bytes_per_second), Bound::memory},
-                                       {read * kLatency / bytes_under_way(), Bound::latency}});
-    Prediction computing = longest({{pipes.tensor * repeated, Bound::tensor},
-                                    {pipes.f32 * repeated, Bound::f32},
-                                    {pipes.special * repeated, Bound::special}});
-    if (std::holds_alternative<BlockSchedule>(schedule_))
-      computing.seconds = (pipes.tensor + pipes.f32 + pipes.special) * repeated;
-    Prediction whole = longest({{kLaunch, Bound::launch}, memory, computing});
-    whole.seconds = kLaunch + std::max(memory.seconds, computing.seconds);
-    return whole;
+    return overlapping({{bytes / (kReached * card_.bytes_per_second), Bound::memory},
+                        {read * kLatency / bytes_under_way(), Bound::latency},
+                        computing()},
+                       kKernels);
   }
 
  private:
+  Prediction computing() const {
+    const Pipes pipes = arithmetic();
+    Prediction longest = std::ranges::max(
+        std::array<Prediction, 3>{
+            {{pipes.tensor, Bound::tensor}, {pipes.f32, Bound::f32}, {pipes.special, Bound::special}}},
+        {}, &Prediction::seconds);
+    if (std::holds_alternative<BlockSchedule>(schedule_)) {
+      const double warps = static_cast<double>(blocks_at_once() * shape_.threads) / 32;
+      longest.seconds = (pipes.tensor + pipes.f32 + pipes.special) * (1 + kWarps / warps);
+    }
+    longest.seconds *= waves(blocks_, target_.multiprocessors);
+    return longest;
+  }
+
   Pipes arithmetic() const {
-    const double rate = kUnits * card_.f32_flops / 2;  // instructions per second
+    const double rate = card_.f32_flops / 2;  // instructions per second
     Instructions all{static_cast<double>(work_.reduced + work_.accessed), 0};
     for (const auto& [code, elements] : work_.ops) {
       const Instructions each = instructions_of(code);
@@ -161,9 +183,14 @@ class KernelTime {
   }
 
   double bytes_under_way() const {
-    const std::int64_t filled = (blocks_ + target_.multiprocessors - 1) / target_.multiprocessors;
     const std::int64_t busy = std::min<std::int64_t>(blocks_, target_.multiprocessors);
-    return static_cast<double>(busy * std::min(resident_blocks(), filled) * bytes_of_block());
+    return static_cast<double>(busy * blocks_at_once() * bytes_of_block());
+  }
+
+  /// Returns the blocks that a multiprocessor with work holds.
+  std::int64_t blocks_at_once() const {
+    const std::int64_t filled = (blocks_ + target_.multiprocessors - 1) / target_.multiprocessors;
+    return std::min(resident_blocks(), filled);
   }
 
   std::int64_t resident_blocks() const {
@@ -225,12 +252,19 @@ class KernelTime {
   std::int64_t blocks_ = 1;
 };
 
+/// Returns the shares of a precision and its peak.
+std::pair<const Shares&, double> precision(const Card& card, ir::DType dtype, bool tf32) {
+  if (dtype == ir::DType::bf16 || dtype == ir::DType::f16) return {kBf16, card.bf16_flops};
+  if (tf32) return {kTf32, card.tf32_flops};
+  return {kF32, card.f32_flops};
+}
+
 /// Returns the time of a library's product: the best of its usual tiles, with each sum whole or in parts
-/// that are added up afterwards.
+/// that are added up afterwards. `flops_per_second` of its main loop.
 double product_seconds(const DeviceGemmShape& shape, const DeviceTarget& target, double flops_per_second) {
   const auto count = [](std::int64_t extent, std::int64_t tile) { return (extent + tile - 1) / tile; };
-  const double rate = kLibrary * flops_per_second / target.multiprocessors,
-               cache = kCacheBytes / kShared / target.multiprocessors;
+  const double multiprocessors = target.multiprocessors;
+  const double rate = flops_per_second / multiprocessors, cache = kCacheBytes / kShared / multiprocessors;
   const auto operand = static_cast<double>(ir::dtype_bytes(shape.dtype));
   double best = 0;
   for (const auto& [rows, columns] : {std::pair{128, 256}, {128, 128}, {64, 128}, {64, 64}}) {
@@ -241,27 +275,60 @@ double product_seconds(const DeviceGemmShape& shape, const DeviceTarget& target,
       const double loop =
           std::max(2.0 * rows * columns * depth / rate, (rows + columns) * depth * operand / cache);
       const double parts = split == 1 ? 0 : 2.0 * 4 * static_cast<double>(split * shape.m * shape.n);
-      const double seconds =
-          static_cast<double>(count(tiles, target.multiprocessors)) * (loop + kTile) + parts / kCacheBytes;
+      const double whole = std::max(1.0, static_cast<double>(tiles) / multiprocessors);
+      const double started =
+          kLastWave * static_cast<double>(count(tiles, target.multiprocessors)) + (1 - kLastWave) * whole;
+      const double seconds = started * (loop + kTile) + parts / kCacheBytes;
       best = best == 0 ? seconds : std::min(best, seconds);
     }
   }
   return best;
 }
 
+/// Returns the instructions per element of what a product computes besides the sum.
+double epilogue_instructions(GemmEpilogue epilogue) {
+  const Instructions erf = instructions_of(ir::Opcode::erf), exp = instructions_of(ir::Opcode::exp);
+  switch (epilogue) {
+    case GemmEpilogue::gelu:
+      return erf.f32 + 8 * erf.special + 4;
+    case GemmEpilogue::gelu_gradient:
+      return erf.f32 + exp.f32 + 8 * (erf.special + exp.special) + 6;
+    default:
+      return 0;
+  }
+}
+
 Prediction product(const Program& program, const GemmLaunch& launch, const DeviceTarget& target,
                    const Card& card, bool tf32) {
   const std::vector<DeviceGemmCall> calls = device_gemm_calls(program, launch, tf32);
   const DeviceGemmShape& shape = calls.front().shape;
-  const bool narrow = shape.dtype == ir::DType::bf16 || shape.dtype == ir::DType::f16;
-  const double peak = narrow ? card.bf16_flops : shape.tf32 ? card.tf32_flops : card.f32_flops;
+  const auto& [shares, peak] = precision(card, shape.dtype, shape.tf32);
   const auto number = static_cast<double>(calls.size());
-  const double computing = number * product_seconds(shape, target, peak);
+  const double results = static_cast<double>(shape.batch * shape.m * shape.n);
+  const double computing = number * (product_seconds(shape, target, shares.product * peak) +
+                                     results * epilogue_instructions(launch.epilogue) / (card.f32_flops / 2));
   const double moving =
       static_cast<double>(cost_of(program, launch).bytes) / (kReached * card.bytes_per_second);
-  return {number * kLaunch + std::max(computing, moving), moving > computing     ? Bound::memory
-                                                          : narrow || shape.tf32 ? Bound::tensor
-                                                                                 : Bound::f32};
+  const Bound units = &shares == &kF32 ? Bound::f32 : Bound::tensor;
+  Prediction whole = overlapping({{computing, units}, {moving, Bound::memory}}, kLibraries);
+  whole.seconds += (number - 1) * kLaunch;
+  return whole;
+}
+
+Prediction predict_convolution(const DeviceConvolution& call, double flops, Prediction moving,
+                               const Card& card) {
+  const auto& [shares, peak] = precision(card, call.dtype, call.tf32);
+  const bool on_units = &shares == &kF32;
+  double share = shares.forward;
+  if (call.code == ir::Opcode::conv2d_input_grad) share = shares.input_grad;
+  if (call.code == ir::Opcode::conv2d_weight_grad) share = shares.weight_grad;
+  if (!on_units) {  // the channels of an image are few: the tensor cores multiply zeros with the rest
+    const std::int64_t bytes =
+        call.shape.inputs / call.shape.groups * static_cast<std::int64_t>(ir::dtype_bytes(call.dtype));
+    flops *= static_cast<double>((bytes + kChannelBytes - 1) / kChannelBytes * kChannelBytes) /
+             static_cast<double>(bytes);
+  }
+  return overlapping({{flops / (share * peak), on_units ? Bound::f32 : Bound::tensor}, moving}, kKernels);
 }
 
 }  // namespace
@@ -292,21 +359,16 @@ Prediction predict(const Program& program, const Launch& launch, const DeviceTar
   if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) return product(program, *gemm, target, card, tf32);
   const LaunchCost cost = cost_of(program, launch);
   const auto bytes = static_cast<double>(cost.bytes), flops = static_cast<double>(cost.flops);
-  const Prediction moving{kLaunch + bytes / (kReached * card.bytes_per_second), Bound::memory};
+  const Prediction moving{bytes / (kReached * card.bytes_per_second), Bound::memory};
   const auto& call = std::get<OpCall>(launch);
   const ir::Opcode code = call.op.code;
   const bool is_attention = code == ir::Opcode::attention || code == ir::Opcode::attention_grad;
   if (is_attention && device_attention(program, call))
-    return longest({moving, {kLaunch + flops / (kAttention * card.bf16_flops), Bound::tensor}});
-  if (const auto convolution = device_convolution(program, call, tf32)) {
-    const bool narrow = convolution->dtype == ir::DType::bf16, on_tensor_cores = narrow || convolution->tf32;
-    const double rate = narrow            ? kConvolution * card.bf16_flops
-                        : on_tensor_cores ? kConvolution * card.tf32_flops
-                                          : kUnits * card.f32_flops;
-    return longest({moving, {kLaunch + flops / rate, on_tensor_cores ? Bound::tensor : Bound::f32}});
-  }
+    return overlapping({{flops / (kAttention * card.bf16_flops), Bound::tensor}, moving}, kKernels);
+  if (const auto convolution = device_convolution(program, call, tf32))
+    return predict_convolution(*convolution, flops, moving, card);
   const bool on_device = code == ir::Opcode::rfft_pairs || code == ir::Opcode::irfft_pairs;
-  return on_device ? moving : Prediction{bytes / kHostBytes, Bound::memory};
+  return on_device ? overlapping({moving}, kKernels) : Prediction{bytes / kHostBytes, Bound::memory};
 }
 
 }  // namespace rewire::codegen::cuda

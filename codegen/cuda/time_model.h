@@ -2,18 +2,21 @@
 // (codegen/cost.h), its schedule (schedule.h) and the card's data sheet. It ranks nothing and decides
 // nothing. Profiles are compared with it launch by launch, and launches that are far off are examined first.
 //
-//   time       = kLaunch + max(memory, arithmetic)
-//   memory     = max(bytes / (kReached bandwidth), bytes read kLatency / bytes under way)
+//   time       = kLaunch + root of (memory^2 + latency^2 + arithmetic^2): they overlap in part
+//   memory     = bytes / (kReached bandwidth)
+//   latency    = bytes read kLatency / bytes under way
 //   under way  = multiprocessors with a block x their resident blocks x what a block's threads load before
 //                they wait
 //   arithmetic = waves x (the operations of a pipe / its rate); pipes: tensor cores, the f32 units, the
 //                units of special functions. For rows and transposes the longest pipe, since blocks overlap;
-//                for block kernels the sum of all pipes, since barriers separate their steps
+//                for block kernels the sum of all pipes, since barriers separate their steps, times
+//                1 + kWarps / resident warps
 //   waves      = ceil(blocks / multiprocessors) / (blocks / multiprocessors)
-//   a product  = the best of a few tiles and splits of its sum: waves of tiles at kLibrary of the tensor
-//                cores' rate, or of operands at the L2 cache's, plus kTile each; at least its bytes' time
-//   a convolution = its multiply-adds at kConvolution of the tensor cores' rate, without TF32 at kUnits of
-//                the f32 units'; at least its bytes' time
+//   a product  = the best of a few tiles and splits of its sum: waves of tiles at a share of the tensor
+//                cores' rate, or of operands at the L2 cache's, plus kTile each and its epilogue's arithmetic;
+//                with its bytes' time, by the cube root of the sum of cubes
+//   a convolution = its multiply-adds at a share of a rate, which depends on its pass and precision
+// bench/results/2026-11-29-time-model.md compares it with what launches took.
 #pragma once
 
 #include <cstdint>
