@@ -40,10 +40,12 @@ def row_kernels(launches):
 
 def markdown(result):
     where = result["device"] if "device" in result else f"{result['cpu']}, {result['threads']} threads"
+    # PyTorch's default on a GPU: torch.backends.cudnn.allow_tf32 is on, that of products is off.
+    dtype = result["dtype"] + (", PyTorch's convolutions in TF32" if "device" in result and result["dtype"] == "f32" else "")
     lines = [f"# {where}, {result['date']}" + (f", commit {result['commit']}" if result["commit"] else ""), ""]
     for case in result["cases"]:
         fed = any("fed_step_ms" in c for c in case["contenders"])
-        lines += [f"## {case['model']}, batch {case['batch']}, {result['dtype']}", "",
+        lines += [f"## {case['model']}, batch {case['batch']}, {dtype}", "",
                   "| | residual | step ms | rounds ms | images/s | peak MB |" + (" fed by the host, ms |" if fed else ""),
                   "|---|---|---|---|---|---|" + ("---|" if fed else "")]
         for c in case["contenders"]:

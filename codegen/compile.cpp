@@ -94,6 +94,7 @@ Compiled compile(const ir::Module& module, const ir::Function& function, const T
   Compiled compiled{module, {}};
   compiled.module.functions = {function};
   context.fourier = target.fourier;
+  context.narrow_convolution = target.narrow_convolution;
   context.recompute = target.recompute;
   ir::run_pipeline(compiled.module, context);
 

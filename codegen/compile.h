@@ -16,6 +16,8 @@ struct Target {
   ir::RecomputeCost recompute = {};
   /// Chooses how a Fourier transform is computed. Empty: transforms stay ops.
   std::function<ir::FourierWay(const ir::FourierRows&)> fourier = {};
+  /// Empty: every convolution is of f32.
+  ir::NarrowConvolution narrow_convolution = {};
   /// Returns whether the launches can run on the machine. If not, it has changed `fuse`, and they are made
   /// again. Empty: they can run.
   std::function<bool(const Program&, FuseOptions& fuse)> accepts = {};
@@ -28,7 +30,7 @@ struct Compiled {
   Program program;
 };
 
-/// Runs both lists. Sets `fourier` and `recompute` of the context to the target's. The context may leave out
+/// Runs both lists. Sets the context's fields about the backend to the target's. The context may leave out
 /// steps of the lowering too (lowering_steps.h), and receives every pass that changed something.
 Compiled compile(const ir::Module& module, const ir::Function& function, const Target& target,
                  ir::PassContext& context);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "ir/attribute.h"
 #include "ir/module.h"
@@ -35,5 +36,8 @@ bool is_channels_last(const Attributes& attributes);
 /// Returns the shape of conv2d, conv2d_input_grad or conv2d_weight_grad on operands of these shapes. Throws
 /// UserError if they do not fit.
 ConvShape conv_shape(Opcode code, const Attributes& attributes, const Shape& first, const Shape& second);
+
+/// Returns whether a device computes conv2d or one of its gradients from bf16 operands.
+using NarrowConvolution = std::function<bool(Opcode code, const ConvShape& shape, bool channels_last)>;
 
 }  // namespace rewire::ir

@@ -10,6 +10,7 @@
 
 #include "ir/error.h"
 #include "ir/opcodes.h"
+#include "ir/ops/convolution.h"
 #include "ir/ops/op_info.h"
 #include "ir/passes/rewrite.h"
 #include "ir/side_results.h"
@@ -80,7 +81,7 @@ class Narrowing {
   /// Returns whether the op is a product whose operands are f32, or were f32 before this pass.
   bool is_contraction(const Op& op) const {
     return (op.code == Opcode::matmul || op.code == Opcode::circulant_matmul ||
-            op.code == Opcode::attention) &&
+            op.code == Opcode::attention || is_convolution(op.code)) &&
            std::ranges::all_of(op.operands,
                                [&](Value x) { return is_narrow(x) || type(x).dtype == DType::f32; });
   }
@@ -109,13 +110,12 @@ class Narrowing {
   /// Returns whether the op adds a bias to each row of a product that has become bf16.
   bool is_biased_product(const Op& op) const {
     if (op.code != Opcode::add) return false;
-    const auto defined_by = [&](Value value, Opcode code) {
-      const Op* definition = rewriter_.definition(value);
-      return definition != nullptr && definition->code == code;
-    };
     for (const std::size_t i : {0, 1}) {
-      if (is_narrow(op.operands[i]) && defined_by(op.operands[i], Opcode::matmul) &&
-          defined_by(op.operands[1 - i], Opcode::broadcast))
+      const Op* product = rewriter_.definition(op.operands[i]);
+      const Op* bias = rewriter_.definition(op.operands[1 - i]);
+      if (is_narrow(op.operands[i]) && product != nullptr && bias != nullptr &&
+          (product->code == Opcode::matmul || is_convolution(product->code)) &&
+          bias->code == Opcode::broadcast)
         return true;
     }
     return false;

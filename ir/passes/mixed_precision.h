@@ -2,9 +2,9 @@
 // network alone, after the plugins and before autodiff. So a plugin sees f32 throughout, and the gradients
 // follow from the casts: the gradient of a cast is the cast back.
 //
-//   matmul(a, b)                   -> matmul(bf16 a, bf16 b) : bf16     f32 accumulation; attention and
-//                                     block-circulant products likewise
-//   matmul(a, b) + broadcast(bias) -> bf16(f32(matmul) + broadcast(bias))
+//   matmul(a, b)                   -> matmul(bf16 a, bf16 b) : bf16     f32 accumulation; attention,
+//                                     convolutions and block-circulant products likewise
+//   matmul(a, b) + broadcast(bias) -> bf16(f32(matmul) + broadcast(bias))     convolutions likewise
 //   shape op of a bf16 result      -> the same op in bf16
 //   any other op                   -> unchanged, on f32 x for operands x that became bf16: norms, softmax,
 //                                     losses, activations, joins, Fourier transforms
@@ -14,7 +14,8 @@
 // value has one bf16 copy, so a weight is cast once a step. Only values between kernels are bf16: within a
 // fused kernel everything is f32, and a cast costs nothing. This is PyTorch's autocast with these
 // differences: a bias is added in f32 before the product is rounded, activations and dropout are computed in
-// f32 whatever they read, and the casts fuse.
+// f32 whatever they read, and the casts fuse. A backend without a convolution of bf16 computes it in f32
+// (widen_convolutions.h).
 #pragma once
 
 #include "ir/module.h"

@@ -11,6 +11,7 @@
 
 #include "ir/choice.h"
 #include "ir/module.h"
+#include "ir/ops/convolution.h"
 #include "ir/ops/fourier.h"
 #include "ir/passes/left_out.h"
 
@@ -33,6 +34,8 @@ struct PassContext {
   Chooser* chooser = nullptr;  // answers choices by timing; nullptr: the cost model's favourites
   /// Returns how a backend computes these transforms; if empty they stay ops.
   std::function<FourierWay(const FourierRows&)> fourier;
+  /// Returns whether a backend computes this convolution, or gradient of one, in bf16; empty: none.
+  NarrowConvolution narrow_convolution;
   RecomputeCost recompute;
   std::vector<std::string>
       blocks;        // places of the network's blocks (recompute_blocks.h); run_pipeline fills it

@@ -19,6 +19,7 @@
 #include "ir/passes/recompute_blocks.h"
 #include "ir/passes/specialise_training.h"
 #include "ir/passes/split_pointwise.h"
+#include "ir/passes/widen_convolutions.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 
@@ -42,6 +43,8 @@ constexpr Stage kStages[] = {
     {"channels_last", channels_last},
     // Convolutions with 1 x 1 kernels become matrix products.
     {"pointwise_convolution", pointwise_convolution},
+    // Convolutions of bf16 that the backend does not compute become convolutions of f32.
+    {"widen_convolutions", widen_convolutions},
     // Fourier transforms become products, or transforms of pairs, if a backend asks for that.
     {"lower_fourier", lower_fourier},
     // Removes what specialise_training made unused (dropout's draws) and what the gradients left unused,

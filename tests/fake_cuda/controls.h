@@ -29,7 +29,7 @@ struct Controls {
   /// of 16 bytes), workspace (with less than 64 MiB of it), all. And what cuDNN refuses: attention (its
   /// graph), attention_gradient (that of a gradient), attention_engine (its heuristic knows none),
   /// attention_plan (that of any engine); convolution, convolution_engine and convolution_plan alike,
-  /// convolution_plan_4 (that of the engine 4 of dnn_engines.h).
+  /// convolution_bf16, convolution_plan_4 (that of the engine 4 of dnn_engines.h).
   void (*refuse)(const char* rules);
 };
 

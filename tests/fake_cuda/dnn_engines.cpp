@@ -27,6 +27,7 @@ std::string refusal_of_convolution(const Graph& graph) {
   if (refuses("convolution")) return "a test wants it so";
   for (const auto& [id, tensor] : graph.with_memory()) {
     if (tensor.is_virtual || tensor.by_value) return "a convolution of what has no memory";
+    if (tensor.type == kBf16 && refuses("convolution_bf16")) return "a test wants none of bf16";
     const std::vector<std::int64_t>&d = tensor.dims, &s = tensor.strides;
     const bool first = s == std::vector{d[1] * d[2] * d[3], d[2] * d[3], d[3], std::int64_t{1}};
     const bool last = s == std::vector{d[1] * d[2] * d[3], std::int64_t{1}, d[3] * d[1], d[1]};

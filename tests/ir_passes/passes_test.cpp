@@ -13,6 +13,7 @@
 #include "ir/passes/recompute.h"
 #include "ir/passes/specialise_training.h"
 #include "ir/passes/split_pointwise.h"
+#include "ir/passes/widen_convolutions.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "tests/ir_passes/goldens.h"
@@ -42,6 +43,23 @@ void check_golden(const std::string& name, PassFunction pass) {
 
 TEST_CASE("decompose replaces composites by their parts", "[ir][passes]") {
   check_golden("decompose", decompose);
+}
+
+TEST_CASE("widen_convolutions takes f32 where a backend has no convolution of bf16", "[ir][passes]") {
+  check_golden("widen_convolutions", widen_convolutions);
+}
+
+TEST_CASE("widen_convolutions leaves those that the backend computes", "[ir][passes]") {
+  const Module before = load_golden("passes/widen_convolutions");
+  Module after = before;
+  PassContext context;
+  context.narrow_convolution = [](Opcode code, const ConvShape& shape, bool channels_last) {
+    return code == Opcode::conv2d && shape.outputs == 3 && channels_last;
+  };
+  widen_convolutions(after, context);
+  verify(after);
+  CHECK(text_of(after, "before_forward") == text_of(before, "before_forward"));
+  CHECK(text_of(after, "before_narrow") == text_of(before, "after_narrow"));
 }
 
 TEST_CASE("decompose leaves no op that has a decomposition, for every composite", "[ir][passes]") {

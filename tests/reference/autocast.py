@@ -8,6 +8,7 @@ one with its pixels moved on by 7 k places and its labels by k, so that whoever 
 Attention is PyTorch's fused one (it keeps the probabilities in f32), as timm calls it; the loss is taken from the
 logits in f32. Both err less than the same written out, so the bound is the tighter one. Block-circulant products are
 products with whole matrices, which autocast takes in bf16 as any other, and not Fourier transforms, which it leaves in f32.
+Logits of convolutional networks are of evaluation, by the golden's running statistics; the rest is of training.
 """
 import json
 import math
@@ -19,12 +20,14 @@ from safetensors import safe_open
 
 import reference
 from reference import VisionTransformer
+from resnets import ResNetV2
 
 BATCHES = 128
 CASES = ["vit_token_plain", "vit_avg_plain", "vit_token_orthogonal_feature", "vit_avg_orthogonal_global",
          "vit_slim_decay", "vit_odd_decay_learnable", "vit_slim_decay_branch", "vit_slim_augment",
          "vit_odd_augment_dense", "vit_slim_augment_stream", "vit_slim_skipless", "vit_odd_skipless_attn",
-         "vit_slim_tanh_plain"]
+         "vit_slim_tanh_plain", "resnetv2_basic_plain", "resnetv2_timm_plain"]
+FAMILIES = {"vit": VisionTransformer, "resnetv2": ResNetV2}
 
 
 def fused_attention(self, x, join):
@@ -44,10 +47,11 @@ def matrix_product(u, c, correlation):
 def run(model, images, labels, autocast):
     model.zero_grad()
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-        logits = model(images)
+        evaluated = model.eval()(images)
+        logits = model.train()(images)
     loss = F.cross_entropy(logits.float() if autocast else logits, labels)
     loss.backward()
-    values = {"logits": logits.detach().double(), "loss": loss.detach().double()}
+    values = {"logits": evaluated.detach().double(), "loss": loss.detach().double()}
     return values | {"gradient/" + name: p.grad.double() for name, p in model.named_parameters()}
 
 
@@ -55,11 +59,14 @@ def errors(name):
     with safe_open(pathlib.Path(__file__).parent / "goldens" / f"{name}.safetensors", "pt") as file:
         case = json.loads(file.metadata()["case"])
         golden = {key: file.get_tensor(key) for key in file.keys()}
-    weights = {key[7:]: value for key, value in golden.items() if key.startswith("weight/")}
+    weights = {key[7:]: value for key, value in golden.items() if key.startswith(("weight/", "frozen/"))}
     models = []
     for dtype in (torch.float64, torch.float32):
-        model = VisionTransformer(**case["model"], plugins=case["plugins"]).to(dtype)
-        model.load_state_dict({key: value.to(dtype) for key, value in weights.items()})
+        model = FAMILIES[case.get("family", "vit")](**case["model"], plugins=case["plugins"]).to(dtype)
+        left = model.load_state_dict({key: value.to(dtype) for key, value in weights.items()}, strict=False)
+        assert not left.unexpected_keys and all("num_batches" in key for key in left.missing_keys), left
+        for norm in (module for module in model.modules() if isinstance(module, torch.nn.BatchNorm2d)):
+            norm.momentum = 0.0  # the statistics stay the golden's
         models.append(model)
     image, label = golden["images"][0], golden["labels"][0]
     wrong, whole = {}, {}

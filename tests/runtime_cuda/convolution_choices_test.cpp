@@ -158,6 +158,29 @@ TEST_CASE("where cuDNN refuses, the host computes convolutions, and where one en
   CHECK(fake().calls("cuLaunchHostFunc") == 0);
 }
 
+TEST_CASE("in mixed precision cuDNN convolves in bf16, and in f32 where it refuses bf16") {
+  const ir::Module wide = network();
+  ir::Module narrow = wide;
+  ir::mixed_precision(narrow, narrow.function("main"), {});
+  for (const char* rule : {"", "convolution_bf16"}) {
+    CAPTURE(rule);
+    const Clean clean;
+    fake().refuse(rule);
+    const bool refused = *rule != '\0';
+    TunerOptions untimed = options("");
+    untimed.time = false;
+    Tuner tuner(untimed);
+    const std::vector<MadeChoice> choices = choose(narrow, tuner);
+    CHECK(choices.size() == kNetworkConvolutions);
+    for (const MadeChoice& choice : choices)
+      CHECK(choice.key.find(refused ? " f32" : " bf16") != std::string::npos);
+    const TensorMap actual = results(narrow);
+    CHECK(fake().calls("cuLaunchHostFunc") == 0);
+    check_against_evaluator(wide, actual, 2e-2);
+    if (refused) check_against_evaluator(wide, actual, 4e-3);  // results are rounded, operands are not
+  }
+}
+
 TEST_CASE("convolutions of other types than f32 and bf16 are the host's") {
   for (const DType dtype : {DType::f64, DType::f16}) {
     const Clean clean;

@@ -9,6 +9,7 @@
 #include "ir/verify.h"
 #include "runtime/exec/cuda/device_programs.h"
 #include "runtime/exec/cuda/engine.h"
+#include "runtime/exec/cuda/tf32_notice.h"
 #include "runtime/exec/cuda/tune/gemm_choices.h"
 #include "tests/runtime_cuda/fake_run.h"
 #include "tests/support/accuracy.h"
@@ -98,6 +99,33 @@ TEST_CASE("a product by TF32 is a choice of its own, and a profile says what it 
     CHECK(std::ranges::count_if(times, [](const LaunchTime& time) {
             return time.name.find(" tf32 ") != std::string::npos;
           }) == of_tf32);
+  }
+}
+
+TEST_CASE("products that leave the tensor cores idle are said, if they are most of the work") {
+  const auto notice = [](std::int64_t rows, DType dtype, bool tf32, bool convolves) {
+    const Clean clean;
+    ir::Module module;
+    ir::Function& main = module.functions.emplace_back();
+    main.name = "main";
+    ir::Builder b(module, main);
+    if (convolves) {
+      b.result("y",
+               b.emit(Opcode::conv2d,
+                      {b.argument("x", {dtype, {rows, 64, 8, 8}}), b.argument("w", {dtype, {64, 64, 3, 3}})},
+                      {{"strides", ir::Ints{1, 1}}, {"padding", ir::Ints{1, 1}}}));
+    } else {
+      b.result("y", b.matmul(b.argument("x", {dtype, {rows, 1024}}), b.argument("w", {dtype, {1024, 1024}})));
+    }
+    return idle_tensor_cores(DevicePrograms(module, {"main"}).programs, tf32);
+  };
+  for (const bool convolves : {false, true}) {
+    CAPTURE(convolves);
+    const std::int64_t rows = convolves ? 512 : 1024;
+    CHECK_THAT(notice(rows, DType::f32, false, convolves), REWIRE_CATCH_CONTAINS("train.tf32=true"));
+    CHECK(notice(rows, DType::f32, true, convolves).empty());
+    CHECK(notice(rows, DType::bf16, false, convolves).empty());
+    CHECK(notice(rows / 8, DType::f32, false, convolves).empty());
   }
 }
 

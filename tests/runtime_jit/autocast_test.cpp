@@ -10,5 +10,9 @@ TEST_CASE("A ViT in bf16 errs no more than under PyTorch's autocast") {
     check_against_autocast(name, {});
 }
 
+TEST_CASE("A convolutional network in bf16 errs no more than under PyTorch's autocast") {
+  for (const char* name : {"resnetv2_basic_plain", "resnetv2_timm_plain"}) check_against_autocast(name, {});
+}
+
 }  // namespace
 }  // namespace rewire::parity

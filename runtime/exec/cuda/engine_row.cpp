@@ -15,9 +15,11 @@
 #include "codegen/library/cudnn.h"
 #include "ir/passes/mixed_precision.h"
 #include "runtime/device/cuda/device.h"
+#include "runtime/device/log.h"
 #include "runtime/exec/cuda/device_trial.h"
 #include "runtime/exec/cuda/engine.h"
 #include "runtime/exec/cuda/kernels.h"
+#include "runtime/exec/cuda/tf32_notice.h"
 #include "runtime/exec/cuda/tune/attention_choices.h"
 #include "runtime/exec/cuda/tune/convolution_choices.h"
 #include "runtime/exec/cuda/tune/epilogue_choices.h"
@@ -86,6 +88,8 @@ void choose_on_device(const ir::Module& module, const std::vector<std::string>& 
     programs.reset();
     programs.emplace(module, functions, tuner.record());
   }
+  if (const std::string notice = idle_tensor_cores(programs->programs, tf32); !notice.empty())
+    write_log_once(LogLevel::info, "tf32", notice);
   choose_attention(*programs, compiling(options), tuner);
   choose_convolutions(*programs, tuner);
   choose_algorithms(*programs, tuner);

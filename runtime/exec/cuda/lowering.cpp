@@ -44,6 +44,16 @@ Epilogues epilogues_of(const Program& program, CudaLibraries& libraries) {
 codegen::Target machine_of(const DeviceLowering& lowering, CudaLibraries& libraries) {
   codegen::Target machine = codegen::cuda::machine(lowering.target, {lowering.fuse});
   machine.fourier = [&libraries](const ir::FourierRows& rows) { return libraries.fourier(rows); };
+  // A pass for which cuDNN has no engine in bf16 stays in f32.
+  machine.narrow_convolution = [&libraries](ir::Opcode code, const ir::ConvShape& shape, bool channels_last) {
+    return std::holds_alternative<codegen::CudnnConvolution>(
+        libraries.convolution({.code = code,
+                               .shape = shape,
+                               .channels_last = channels_last,
+                               .dtype = ir::DType::bf16,
+                               .tf32 = false,
+                               .alignment = 16}));
+  };
   machine.fuse.attention = [&libraries, told = lowering.on_attention](const Program& program,
                                                                       const codegen::OpCall& call) {
     const auto shape = codegen::device_attention(program, call);
