@@ -38,7 +38,6 @@
 #include "programs/programs.h"
 #include "runtime/exec/cuda/kernels.h"
 #include "runtime/plugin/plugin.h"
-#include "tests/support/nvrtc_lacks.h"
 #include "tests/support/slice.h"
 
 using namespace rewire;
@@ -330,7 +329,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    if (const auto missing = test::nvrtc_lacks(std::stoi(argv[1]))) {
+    if (const auto missing = cuda::nvrtc_lacks(std::stoi(argv[1]))) {
       const bool required = std::getenv("REWIRE_REQUIRE_NVRTC") != nullptr;
       std::printf("%s: %s\n", required ? "REWIRE_REQUIRE_NVRTC is set" : "skipped", missing->c_str());
       return required ? 1 : kSkipped;

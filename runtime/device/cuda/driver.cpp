@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <cstdlib>
 
 #include "ir/error.h"
 #include "runtime/device/log.h"
 
 namespace rewire::runtime::cuda {
 namespace {
-
-constexpr int kOutOfMemory = 2;
 
 std::string error_words(int status) {
   const char *name = nullptr, *text = nullptr;
@@ -27,13 +26,19 @@ std::string failure_text(std::string_view symbol, int status, std::string_view p
       status == kOutOfMemory ? "; use a smaller train.batch, or end other programs on the device" : "");
 }
 
+std::string hidden_devices() {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (visible == nullptr) return "";
+  return fmt::format("; CUDA_VISIBLE_DEVICES is '{}': unset it to see all devices", visible);
+}
+
 /// Returns the problem of the driver or its initialisation; called once per process.
 std::string find_problem() {
   const Driver& driver = codegen::cuda::Loaded<Driver>::any();
   if (!driver.file.problem().empty()) return driver.file.problem();
   if (const int status = driver.init.status(0); status != 0)
-    return fmt::format("the NVIDIA driver {} finds no usable device: cuInit: {}", driver.file.path(),
-                       error_words(status));
+    return fmt::format("the NVIDIA driver {} finds no usable device: cuInit: {}{}", driver.file.path(),
+                       error_words(status), hidden_devices());
   return {};
 }
 

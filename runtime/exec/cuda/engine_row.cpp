@@ -15,6 +15,7 @@
 #include "codegen/library/cudnn.h"
 #include "ir/passes/mixed_precision.h"
 #include "runtime/device/cuda/device.h"
+#include "runtime/device/cuda/machine.h"
 #include "runtime/device/log.h"
 #include "runtime/exec/cuda/device_trial.h"
 #include "runtime/exec/cuda/engine.h"
