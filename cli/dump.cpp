@@ -112,7 +112,7 @@ bool is_gpu_text(const DumpRequest& request) {
 }
 
 bool is_of_device(const DumpRequest& request) {
-  return request.engine.device == "cuda";
+  return request.engine.on_gpu();
 }
 
 bool is_for_gpu(const DumpRequest& request) {

@@ -242,6 +242,36 @@ TEST_CASE("bench runs on a GPU, and doctor names what is there") {
   CHECK(lacks.at("parts").at("NVRTC").at("verdict") == "usable");
 }
 
+TEST_CASE("one GPU is named by its number, or by the beginning of its UUID") {
+  const Words none = {
+      "REWIRE_FAKE_CUDA_MACHINE=device=First:90:132:232448:4:4 device=Second:80:108:166912:2:2"};
+  const auto target = [&](const std::string& device, const Words& environment) {
+    const TemporaryFolder folder;
+    const Outcome trained =
+        on_fake(Words{"train"} + kCudaRun +
+                    Words{"--set", "train.epochs=1", "--device", device, "--out", folder.file("run")},
+                none + environment);
+    if (trained.code != 0) return trained.err;
+    return Json::parse(read_text(folder.file("run/choices.json"))).at("target").get<std::string>();
+  };
+  CHECK(target("cuda", {}) == "First, sm_90");
+  CHECK(target("gpu:1", {}) == "Second, sm_80");
+  CHECK(target("cuda:GPU-01", {}) == "Second, sm_80");
+  CHECK(target("cuda:0", {"CUDA_VISIBLE_DEVICES=1"}) ==
+        "Second, sm_80");  // the number among those that are visible
+  CHECK(target("cuda:2", {}) ==
+        "rewire: --device cuda:2: there is no device '2'; choose from 0 "
+        "(GPU-00010203-0405-0607-0809-0a0b0c0d0e0f), 1 "
+        "(GPU-01010203-0405-0607-0809-0a0b0c0d0e0f)\n");
+  CHECK_THAT(target("cuda:GPU-", {}),
+             REWIRE_CATCH_CONTAINS("'GPU-' begins the UUIDs of 2 devices; give more of it"));
+  CHECK_THAT(target("cuda:1", {"CUDA_VISIBLE_DEVICES=1"}),
+             REWIRE_CATCH_CONTAINS("there is no device '1'; choose from 0"));
+  CHECK(on_fake(Words{"dump", "--stage", "cuda", "--device", "cuda:1"} + kModel, none).out !=
+        on_fake(Words{"dump", "--stage", "cuda", "--device", "cuda:0"} + kModel, none).out);
+  CHECK_THAT(target("cuda:", {}), REWIRE_CATCH_CONTAINS("'cuda:' is none of cpu, cuda"));
+}
+
 TEST_CASE("bench --resident also times steps whose inputs stay on the device") {
   const Words bench = Words{"bench", "--quiet", "--steps", "3", "--batch", "2"} + kModel + kUntimed + kCuda;
   CHECK_FALSE(Json::parse(on_fake(bench + Words{"--json"}).out).contains("resident_step_ms"));
