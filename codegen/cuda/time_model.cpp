@@ -22,7 +22,8 @@
 namespace rewire::codegen::cuda {
 namespace {
 
-// NVIDIA's data sheets: A100 80GB SXM, H100 SXM, H200 SXM.
+// NVIDIA's data sheets: A100 80GB SXM, L4, L40S, H100 SXM, H200 SXM, B200 (a card of an HGX board). NVIDIA's papers on the
+// architectures GA102, Ada and RTX Blackwell: RTX 3090, 4090 and 5090.
 constexpr std::array<Card, 9> kCards = {{{"a100", 80, 108, 2.039e12, 312e12, 156e12, 19.5e12},
                                          {"rtx3090", 86, 82, 936e9, 71e12, 35.6e12, 35.6e12},
                                          {"l4", 89, 58, 300e9, 121e12, 60e12, 30.3e12},

@@ -411,10 +411,18 @@ TEST_CASE("what a GPU lacks is one line and exit code 2, before a run folder is 
     CHECK(std::ranges::count(refused.err, '\n') == 1);
     CHECK_FALSE(fs::exists(folder.file("run")));
   }
-  const Outcome no_device =
-      on_fake(Words{"bench"} + kModel + kUntimed + kCuda, {"REWIRE_FAKE_CUDA_FAIL=cuInit:1:100"});
-  CHECK(no_device.code == 2);
-  CHECK_THAT(no_device.err, REWIRE_CATCH_CONTAINS("finds no usable device: cuInit: CUDA_ERROR_NO_DEVICE"));
+  for (const auto& [code, words] : {std::pair("100", "cuInit: CUDA_ERROR_NO_DEVICE"),
+                                    {"34", "stub of the driver: remove its folder from LD_LIBRARY_PATH"},
+                                    {"802", "start the service nvidia-fabricmanager"},
+                                    {"803", "updated but not loaded: reboot"},
+                                    {"804", "cuda-compat does not run on this card"}}) {
+    CAPTURE(code);
+    const Outcome no_device = on_fake(Words{"bench"} + kModel + kUntimed + kCuda,
+                                      {std::string("REWIRE_FAKE_CUDA_FAIL=cuInit:1:") + code});
+    CHECK(no_device.code == 2);
+    CHECK_THAT(no_device.err,
+               REWIRE_CATCH_CONTAINS("finds no usable device: cuInit: ") && REWIRE_CATCH_CONTAINS(words));
+  }
   CHECK(rewire_command(Words{"eval", "run", "--engine", "evaluator"} + kCuda).err ==
         "rewire: --engine evaluator runs on the CPU: drop it or --device cuda\n");
 }

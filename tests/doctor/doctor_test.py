@@ -52,6 +52,9 @@ NCCL = {SYSTEM + "libnccl.so.2": "2.21.5"}
 # Of each machine: its files with their versions, the answers of the libraries, and variables.
 MACHINES = {
     "driver_535_nvrtc_13_only": (DRIVER_535 | TOOLKIT_13, ON_535 + H100, {}),
+    "driver_535_nvrtc_13_by_variable": (DRIVER_535 | TOOLKIT_12 | TOOLKIT_13,
+                                        ON_535 + "nvrtc=13.0 cublaslt=120405 cufft=11201 " + KNOWN_13 + " " + H100,
+                                        {"REWIRE_NVRTC": "usr/local/cuda-13.0/lib64/libnvrtc.so.13"}),
     "driver_580_both_toolkits": (DRIVER_580 | TOOLKIT_12 | TOOLKIT_13 | NCCL | cudnn(SYSTEM, "9.13.0"),
                                  ON_580 + IS_13 + KNOWN_13 + " cudnn=91300 " + H100, {}),
     "driver_535_both_toolkits": (DRIVER_535 | TOOLKIT_12 | TOOLKIT_13 | NCCL | cudnn(SYSTEM, "9.13.0"),
@@ -106,7 +109,8 @@ class Doctor(unittest.TestCase):
             environment[name] = value if name == "CUDA_VISIBLE_DEVICES" else str(root / value)
         done = subprocess.run([REWIRE, *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True)
-        return done.returncode, done.stdout.replace(str(root), ""), done.stderr.replace(str(root), "")
+        return done.returncode, *(text.replace(str(root), "").replace(str(FAKE.resolve()), "/libfake.so")
+                                  for text in (done.stdout, done.stderr))
 
     def test_machines(self):
         self.assertEqual(set(MACHINES), {path.stem for path in GOLDEN.glob("*.txt")} if not WRITE else set(MACHINES))
@@ -126,6 +130,18 @@ class Doctor(unittest.TestCase):
                 if refused:
                     asked = self.command(root, machine, "bench", "vit_tiny_28", "--device", "cuda", "--quiet")
                     self.assertEqual(asked, (2, "", f"rewire: --device cuda: {why}\n"))
+
+    def test_libraries_of_others_are_not_opened(self):
+        machine = MACHINES["wheels_only"]
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder).resolve()
+            build(root, machine[0])
+            (root / PACKAGES / "nvidia/cu13/lib").chmod(0o777)
+            code, out, err = self.command(root, machine, "doctor", "--quiet")
+            self.assertEqual((code, err), (0, ""))
+            found = f"/{PACKAGES}nvidia/cu13/lib"
+            self.assertIn(f"NVRTC was found only as {found}/libnvrtc.so.13 ('{found}' is writable by everybody", out)
+            self.assertIn(f"usable      cuDNN     9.13.0 in /{PACKAGES}nvidia/cudnn/lib/libcudnn.so.9", out)
 
 
 if __name__ == "__main__":

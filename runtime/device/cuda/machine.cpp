@@ -40,12 +40,36 @@ std::string too_old(const cuda::DeviceFacts& facts) {
                      facts.arch / 10, facts.arch % 10);
 }
 
+/// Returns why the driver does not run a library that was made for CUDA `major`, as one that a variable names may be; "":
+/// it does.
+std::string too_new(const codegen::cuda::LibraryNames& names, const std::string& version,
+                    const std::string& path) {
+  const int driver = codegen::cuda::driver_cuda();
+  if (driver == 0 || driver >= codegen::cuda::kDriverOf13 || std::stoi(version) < 13) return "";
+  return fmt::format("{} {} in {} needs driver {} or newer; {}", names.name, version, path,
+                     codegen::cuda::kBranchOf13, codegen::cuda::how_to_install(names, driver));
+}
+std::string nvrtc_too_new() {
+  return too_new(codegen::cuda::kNvrtc, codegen::cuda::nvrtc_version(), codegen::cuda::nvrtc_path());
+}
+std::string blas_too_new() {
+  return too_new(codegen::cuda::kCublasLt, codegen::CublasLt::version(),
+                 codegen::cublas::Library::usable().file.path());
+}
+
 /// Returns why the driver runs no library that Rewire takes; "": it does.
 std::string old_driver() {
   const int version = codegen::cuda::driver_cuda();
   if (version >= codegen::cuda::kOldestDriver) return "";
   return fmt::format("the NVIDIA driver is for CUDA {}, and Rewire needs CUDA 12; install driver {} or newer",
                      cuda_text(version), codegen::cuda::kOldestBranch);
+}
+
+/// Makes a part unusable, unless there is no reason.
+void refuse(CudaPart& part, std::string why) {
+  if (why.empty()) return;
+  part.verdict = CudaVerdict::unusable;
+  part.why = std::move(why);
 }
 
 CudaPart driver_part() {
@@ -57,10 +81,10 @@ CudaPart driver_part() {
       part.note = fmt::format("runs libraries of CUDA 12; those of CUDA 13 need driver {} or newer",
                               codegen::cuda::kBranchOf13);
   }
-  part.why = cuda::driver_missing().value_or("");
-  if (part.why.empty()) part.why = old_driver();
-  if (part.why.empty() && cuda::device_count() == 0) part.why = cuda::no_device();
-  if (!part.why.empty()) part.verdict = CudaVerdict::unusable;
+  std::string why = cuda::driver_missing().value_or("");
+  if (why.empty()) why = old_driver();
+  if (why.empty() && cuda::device_count() == 0) why = cuda::no_device();
+  refuse(part, std::move(why));
   return part;
 }
 
@@ -107,11 +131,11 @@ CudaPart library_part(const codegen::cuda::LibraryNames& names, const codegen::c
 CudaPart nvrtc_part(const std::vector<cuda::DeviceFacts>& devices) {
   CudaPart part = library_part(codegen::cuda::kNvrtc, codegen::cuda::nvrtc_file(),
                                codegen::cuda::nvrtc_version, CudaVerdict::unusable, "");
+  if (part.verdict == CudaVerdict::usable) refuse(part, nvrtc_too_new());
   for (const cuda::DeviceFacts& facts : devices) {
     if (part.verdict != CudaVerdict::usable || !too_old(facts).empty()) break;
     if (const auto lack = codegen::cuda::nvrtc_lacks(facts.arch)) {
-      part.verdict = CudaVerdict::unusable;
-      part.why = *lack;
+      refuse(part, *lack);
     } else if (const int arch = codegen::cuda::nvrtc_arch(facts.arch).value_or(0); arch != facts.arch) {
       part.note = fmt::format("compiles for sm_{} what sm_{} runs{}{}", arch, facts.arch,
                               part.note.empty() ? "" : "; ", part.note);
@@ -126,6 +150,7 @@ std::vector<CudaPart> library_parts(const std::vector<cuda::DeviceFacts>& device
   std::vector<CudaPart> parts = {nvrtc_part(devices)};
   parts.push_back(library_part(codes::cuda::kCublasLt, codes::cublas::Library::any().file,
                                codes::CublasLt::version, unusable, ""));
+  if (parts.back().verdict == usable) refuse(parts.back(), blas_too_new());
   parts.push_back(
       library_part(codes::cuda::kCufft, codes::cufft::Library::any().file, codes::cufft_version, slow,
                    fmt::format("; Fourier transforms of more than {} points run on one thread of the host",
@@ -172,7 +197,9 @@ std::string cuda_missing() {
   const cuda::DeviceFacts facts = cuda::device_facts(cuda::own_device());
   if (std::string problem = too_old(facts); !problem.empty()) return problem;
   if (const auto problem = codegen::cuda::nvrtc_lacks(facts.arch)) return *problem;
-  return codegen::cublas_lt_missing().value_or("");
+  if (const auto problem = codegen::cublas_lt_missing()) return *problem;
+  if (std::string problem = nvrtc_too_new(); !problem.empty()) return problem;
+  return blas_too_new();
 }
 
 CudaFacts probe_cuda() {
