@@ -162,15 +162,15 @@ TEST_CASE("an error has the call's name, the driver's words, what it was for and
   CHECK(
       test::message_of<OutOfMemory>(
           [] { const DeviceMemory much(std::int64_t{6} << 30, "the arena of program 'step'"); }) ==
-      "out of device memory: the arena of program 'step' needs 6.44 GB, and 4.29 GB of 4.29 GB are free "
-      "(this "
-      "process holds 0 bytes); set train.batch smaller (with train.accumulate=2 for the same step), or "
+      "out of device memory: 6.44 GB are needed for the arena of program 'step', 4.29 GB of 4.29 GB are "
+      "free, and this "
+      "process holds 0 bytes; set train.batch smaller (with train.accumulate=2 for the same step), or "
       "train.recompute=block, end other programs on the device, or take another (rewire doctor lists them)");
   const DeviceMemory some(std::int64_t{1} << 30, "the state");
   CHECK_THAT(
       test::message_of<OutOfMemory>(
           [] { const DeviceMemory much(std::int64_t{5} << 30, "the arena of program 'eval'"); }),
-      REWIRE_CATCH_CONTAINS("and 3.22 GB of 4.29 GB are free (this process holds 1.07 GB); set eval.batch"));
+      REWIRE_CATCH_CONTAINS("3.22 GB of 4.29 GB are free, and this process holds 1.07 GB; set eval.batch"));
   fake().fail("cuStreamCreate", 2, 12345);
   const Stream stream;
   CHECK(test::message_of<RuntimeFailure>([] { const Stream other; }) == "cuStreamCreate: error 12345");

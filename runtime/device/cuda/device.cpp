@@ -57,10 +57,10 @@ std::size_t size_of(std::int64_t bytes) {
 
 /// Says what an allocation needs, what is free, and what makes it smaller.
 std::string shortage(std::int64_t bytes, std::string_view what) {
-  std::string text = fmt::format("out of device memory: {} needs {}", what, size_text(bytes));
+  std::string text = fmt::format("out of device memory: {} are needed for {}", size_text(bytes), what);
   std::size_t free = 0, total = 0;
   if (driver().memory_info.status(&free, &total) == 0)
-    text += fmt::format(", and {} of {} are free (this process holds {})",
+    text += fmt::format(", {} of {} are free, and this process holds {}",
                         size_text(static_cast<std::int64_t>(free)),
                         size_text(static_cast<std::int64_t>(total)), size_text(held_bytes));
   const bool evaluates = what.find("'eval") != std::string_view::npos;
