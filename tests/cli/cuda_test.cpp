@@ -489,7 +489,7 @@ TEST_CASE("a device with too little memory is a request to mend, and leaves no r
     CHECK(failed.code == 2);
     CHECK_THAT(failed.err, REWIRE_CATCH_CONTAINS("rewire: out of device memory: ") &&
                                REWIRE_CATCH_CONTAINS("of 4.29 GB are free") &&
-                               REWIRE_CATCH_CONTAINS("; set train.batch smaller"));
+                               REWIRE_CATCH_CONTAINS(", or take another (rewire doctor lists them)\n"));
     CHECK(folder.entries() == 0);
   }
 }

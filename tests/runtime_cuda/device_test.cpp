@@ -171,6 +171,10 @@ TEST_CASE("an error has the call's name, the driver's words, what it was for and
       test::message_of<OutOfMemory>(
           [] { const DeviceMemory much(std::int64_t{5} << 30, "the arena of program 'eval'"); }),
       REWIRE_CATCH_CONTAINS("3.22 GB of 4.29 GB are free, and this process holds 1.07 GB; set eval.batch"));
+  CHECK_THAT(
+      test::message_of<OutOfMemory>(
+          [] { const DeviceMemory much(std::int64_t{5} << 30, "weights and other state"); }),
+      REWIRE_CATCH_CONTAINS("; use a smaller model, or train.zero=1 with several processes, end other"));
   fake().fail("cuStreamCreate", 2, 12345);
   const Stream stream;
   CHECK(test::message_of<RuntimeFailure>([] { const Stream other; }) == "cuStreamCreate: error 12345");

@@ -63,12 +63,12 @@ std::string shortage(std::int64_t bytes, std::string_view what) {
     text += fmt::format(", {} of {} are free, and this process holds {}",
                         size_text(static_cast<std::int64_t>(free)),
                         size_text(static_cast<std::int64_t>(total)), size_text(held_bytes));
-  const bool evaluates = what.find("'eval") != std::string_view::npos;
-  return text +
-         (evaluates ? "; set eval.batch smaller"
-                    : "; set train.batch smaller (with train.accumulate=2 for the same step), or "
-                      "train.recompute=block") +
-         ", end other programs on the device, or take another (rewire doctor lists them)";
+  const auto is_for = [&](std::string_view word) { return what.find(word) != std::string_view::npos; };
+  text += is_for("weights") ? "; use a smaller model, or train.zero=1 with several processes"
+          : is_for("'eval") ? "; set eval.batch smaller"
+                            : "; set train.batch smaller (with train.accumulate=2 for the same step), or "
+                              "train.recompute=block";
+  return text + ", end other programs on the device, or take another (rewire doctor lists them)";
 }
 
 }  // namespace
