@@ -84,9 +84,10 @@ class Options {
 
   OptionInfo& text(const std::string& name, std::string& target, const std::string& doc,
                    Need need = Need::optional);
-  /// An option that takes one of `choices`; a key of `synonyms` is another word for one.
+  /// An option that takes one of `choices`. `meant` returns what another word stands for; "": nothing.
   OptionInfo& choice(const std::string& name, std::string& target, const std::vector<std::string>& choices,
-                     const std::string& doc, const std::map<std::string, std::string>& synonyms = {});
+                     const std::string& doc,
+                     const std::function<std::string(const std::string&)>& meant = nullptr);
   /// An option that may be repeated, with one value each time.
   OptionInfo& list(const std::string& name, std::vector<std::string>& target, const std::string& doc);
   /// An option that may be repeated; `take` is called with each value, in the order of the command line.

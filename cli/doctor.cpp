@@ -2,12 +2,16 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/network.h"
 #include "cli/streams.h"
 #include "runtime/data/vision/idx.h"
-#include "runtime/device/cuda/nccl.h"
+#include "runtime/device/cuda/machine.h"
 #include "runtime/device/probe.h"
 #include "runtime/group/group.h"
 #include "runtime/plugin/plugin.h"
@@ -23,7 +27,8 @@ struct DoctorRequest {
 void declare(DoctorRequest& request, Options& options) {
   declare_plugin_path(request.plugin_path, options);
   options.flag("--json", request.json, "print an object");
-  options.example("rewire doctor", "print processor, libraries, plugins, data and GPUs");
+  options.example("rewire doctor",
+                  "print processor, libraries, plugins, data, and what --device cuda has and lacks");
   options.example("rewire doctor --json", "print the same as an object");
 }
 
@@ -54,12 +59,15 @@ void print_facts_as_json(const Facts& facts) {
   }
   object["dataset"] = {{"path", facts.dataset}, {"found", facts.has_dataset}};
   object["mpi"] = runtime::mpi_version();
-  object["nccl"] = runtime::cuda::nccl_version();
-  object["cuda"] = {{"driver_fault", facts.cuda.driver_fault},
-                    {"driver_version", facts.cuda.driver_version},
-                    {"devices", facts.cuda.devices}};
-  for (const runtime::CudaLibrary& library : facts.cuda.toolkit)
-    object["cuda"]["toolkit"][library.name] = {{"path", library.path}, {"fault", library.problem}};
+  object["cuda"] = {{"usable", facts.cuda.missing.empty()},
+                    {"why", facts.cuda.missing},
+                    {"device", facts.cuda.device},
+                    {"parts", nlohmann::ordered_json::object()}};
+  for (const runtime::CudaPart& part : facts.cuda.parts)
+    object["cuda"]["parts"][part.name] = {{"found", part.found},
+                                          {"note", part.note},
+                                          {"verdict", runtime::verdict_name(part.verdict)},
+                                          {"why", part.why}};
   print_json(object);
 }
 
@@ -67,18 +75,28 @@ void print_subject(std::string_view subject, std::string_view text) {
   print("{:<10} {}\n", subject, text);
 }
 
-void print_cuda(const runtime::CudaFacts& cuda) {
-  if (cuda.driver_fault.empty()) {
-    print_subject(
-        "CUDA", fmt::format("driver for {}.{}", cuda.driver_version / 1000, cuda.driver_version % 1000 / 10));
-    for (const std::string& device : cuda.devices) print_subject("", device);
-    if (cuda.devices.empty()) print_subject("", "no device");
-  } else {
-    print_subject("CUDA", fmt::format("no driver: {}", cuda.driver_fault));
+/// The parts of a text between "; ".
+std::vector<std::string> clauses(std::string_view text) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const std::size_t end = text.find("; ");
+    parts.emplace_back(text.substr(0, end));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 2);
   }
-  for (const runtime::CudaLibrary& library : cuda.toolkit) {
-    print_subject(
-        "", fmt::format("{:<10} {}", library.name, library.problem.empty() ? library.path : library.problem));
+  return parts;
+}
+
+/// Prints the verdict on each part with what was found; below it more about it, what is wrong, and what to do.
+void print_cuda(const runtime::CudaFacts& cuda) {
+  print_subject("CUDA", cuda.summary);
+  for (const runtime::CudaPart& part : cuda.parts) {
+    std::string head = fmt::format("{:<10}  {:<9}", runtime::verdict_name(part.verdict), part.name);
+    for (const std::string& text : {part.found, part.note, part.why}) {
+      for (const std::string& clause : clauses(text)) {
+        print_subject("", fmt::format("{:<21} {}", head, clause));
+        head.clear();
+      }
+    }
   }
 }
 
@@ -104,7 +122,6 @@ void run(const DoctorRequest& request) {
                             : fmt::format("no Fashion-MNIST in {}: apt-get install dataset-fashion-mnist",
                                           facts.dataset));
   print_subject("MPI", runtime::mpi_version());
-  print_subject("NCCL", runtime::cuda::nccl_version());
   print_cuda(facts.cuda);
 }
 

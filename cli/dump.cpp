@@ -112,7 +112,7 @@ bool is_gpu_text(const DumpRequest& request) {
 }
 
 bool is_of_device(const DumpRequest& request) {
-  return request.engine.device == "cuda";
+  return request.engine.on_gpu();
 }
 
 bool is_for_gpu(const DumpRequest& request) {
@@ -128,11 +128,14 @@ runtime::ChoiceOptions choices_of(const DumpRequest& request) {
 }
 
 codegen::cuda::DeviceTarget gpu(const DumpRequest& request) {
-  if (is_of_device(request)) return runtime::target_of(runtime::cuda::device_facts(0));
-  const int arch = request.stage == "times" ? codegen::cuda::card(request.card).arch
-                   : request.arch.empty()   ? 90
-                                            : std::stoi(request.arch.substr(3));
-  codegen::cuda::DeviceTarget target = codegen::cuda::device_target(arch);
+  if (is_of_device(request)) {
+    engine_of(request.engine);  // takes the device
+    return runtime::target_of(runtime::cuda::device_facts(runtime::cuda::own_device()));
+  }
+  codegen::cuda::DeviceTarget target =
+      request.stage == "times"
+          ? codegen::cuda::card_target(codegen::cuda::card(request.card))
+          : codegen::cuda::device_target(request.arch.empty() ? 90 : std::stoi(request.arch.substr(3)));
   if (request.multiprocessors > 0) target.multiprocessors = static_cast<int>(request.multiprocessors);
   return target;
 }

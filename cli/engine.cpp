@@ -8,9 +8,19 @@ namespace {
 
 constexpr const char* kRecorded = "; with --resume the run's own";
 
+/// Returns "cuda" of "gpu", "cuda:1" of "gpu:1" and itself; "" of what is no GPU.
+std::string gpu_meant(const std::string& value) {
+  const std::size_t colon = value.find(':');
+  const std::string kind = value.substr(0, colon);
+  if ((kind != "gpu" && kind != "cuda") || colon == value.size() - 1) return "";
+  return "cuda" + value.substr(kind.size());
+}
+
 void declare_device(EngineRequest& request, Options& options, const std::string& recorded) {
   options.choice("--device", request.device, {"cpu", "cuda"},
-                 "the device that computes (cpu" + recorded + "); gpu means cuda", {{"gpu", "cuda"}});
+                 "the device that computes (cpu" + recorded +
+                     "); gpu means cuda, and cuda:N the GPU of this number in rewire doctor, or of this UUID",
+                 gpu_meant);
 }
 
 }  // namespace
@@ -36,10 +46,10 @@ void declare_overrides(std::vector<std::string>& overrides, Options& options) {
 }
 
 std::string engine_named(const EngineRequest& request, const std::string& recorded) {
-  if (request.device == "cuda" && !request.engine.empty())
+  if (request.on_gpu() && !request.engine.empty())
     user_error("--engine {} runs on the CPU: drop it or --device cuda", request.engine);
   std::string name = request.engine;
-  if (request.device == "cuda") name = runtime::kCudaEngine;
+  if (request.on_gpu()) name = runtime::kCudaEngine;
   const bool goes_on = request.device.empty() || recorded != runtime::kCudaEngine;
   if (name.empty() && goes_on) name = recorded;
   if (name.empty()) name = runtime::engine_names().front();
@@ -48,6 +58,7 @@ std::string engine_named(const EngineRequest& request, const std::string& record
 
 std::string engine_of(const EngineRequest& request, const std::string& recorded) {
   std::string name = engine_named(request, recorded);
+  runtime::choose_device(name, request.one_gpu());
   runtime::require_engine(name);
   return name;
 }

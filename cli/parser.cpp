@@ -151,13 +151,17 @@ OptionInfo& Options::text(const std::string& name, std::string& target, const st
 
 OptionInfo& Options::choice(const std::string& name, std::string& target,
                             const std::vector<std::string>& choices, const std::string& doc,
-                            const std::map<std::string, std::string>& synonyms) {
-  const auto translate = [synonyms](std::string& value) {
-    if (const auto known = synonyms.find(value); known != synonyms.end()) value = known->second;
+                            const std::function<std::string(const std::string&)>& meant) {
+  const auto meaning = [choices, meant](const std::string& value) {
+    if (std::ranges::find(choices, value) != choices.end()) return value;
+    return meant == nullptr ? std::string() : meant(value);
+  };
+  const auto translate = [meaning](std::string& value) {
+    if (std::string known = meaning(value); !known.empty()) value = std::move(known);
     return std::string();
   };
-  const auto check = [choices](const std::string& value) {
-    if (std::ranges::find(choices, value) != choices.end()) return std::string();
+  const auto check = [choices, meaning](const std::string& value) {
+    if (!meaning(value).empty()) return std::string();
     return fmt::format("'{}' is none of {}{}", value, fmt::join(choices, ", "), did_you_mean(value, choices));
   };
   impl_.app.add_option(name, target, doc)

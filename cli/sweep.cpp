@@ -246,6 +246,11 @@ void run(const SweepRequest& request) {
   const bool writes_script = !request.slurm.empty();
   if (writes_script && (!request.only.empty() || request.jobs > 1 || request.json))
     user_error("--slurm only writes a script: drop --only, --jobs and --json");
+  if (request.jobs > 1 && !request.engine.one_gpu().empty())
+    user_error(
+        "--device {}: of --jobs {} each takes a GPU in turn; write --device cuda, and choose the GPUs by "
+        "CUDA_VISIBLE_DEVICES",
+        request.engine.device, request.jobs);
   const std::string engine = writes_script ? engine_named(request.engine) : engine_of(request.engine);
   if (!request.only.empty() && request.jobs > 1) user_error("--only trains one run: drop it or --jobs");
   const runtime::Sweep sweep = runtime::read_sweep(request.sweep);

@@ -136,6 +136,12 @@ runtime::TrainResult train(const TrainCommandRequest& request, runtime::Group& g
     recorded = runtime::recorded_engine(folder);
   }
   const std::string engine = engine_of(request.engine, recorded);
+  if (group.size() > 1 && !request.engine.one_gpu().empty())
+    user_error(
+        "--device {}: each of several processes takes a GPU of its own; write --device cuda, and choose the "
+        "GPUs "
+        "by CUDA_VISIBLE_DEVICES",
+        request.engine.device);
   runtime::share_devices(engine, group);
   runtime::Network network = runtime::resolve_network(asked);
   runtime::settle_shards(network.recipe, group, !request.resume.empty());

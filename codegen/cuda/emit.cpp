@@ -18,7 +18,8 @@ namespace {
 // The shared memory that a block may opt in to: CUDA C++ Programming Guide, "Technical Specifications per
 // Compute Capability".
 constexpr DeviceTarget kTargets[] = {{80, 166912, 108}, {86, 101376, 84},   {89, 101376, 142},
-                                     {90, 232448, 132}, {100, 232448, 148}, {120, 101376, 170}};
+                                     {90, 232448, 132}, {100, 232448, 148}, {103, 232448, 160},
+                                     {120, 101376, 188}};
 constexpr std::int64_t kRoomyBlock = 160 << 10;  // bytes of shared memory: attention's larger tiles fit
 constexpr std::int64_t kBesideTiles = 4096;  // bytes of a block besides its bf16 tiles, such as a row's sums
 

@@ -19,7 +19,7 @@ namespace rewire::codegen::cuda {
 
 /// The device limits that a schedule may use. The defaults are an H100's.
 struct DeviceTarget {
-  int arch = 90;  // 80, 86, 89, 90, 100, 120: the device's compute capability times ten
+  int arch = 90;  // 80, 86, 89, 90, 100, 103, 120: the device's compute capability times ten
   std::int64_t shared_bytes_per_block = 232448;  // the most that a kernel may opt in to
   int multiprocessors = 132;
 };

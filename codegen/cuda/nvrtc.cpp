@@ -19,9 +19,7 @@ constexpr Status kInvalidOption = 5, kCompilation = 6;
 constexpr int kFirstWithMinimal = 13;  // the oldest version that is known to have --minimal
 
 struct NvrtcFunctions {
-  SharedLibrary file{{"NVRTC (libnvrtc.so, part of the CUDA toolkit 12 or newer)",
-                      "REWIRE_NVRTC",
-                      {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}}};
+  SharedLibrary file{kNvrtc};
 
   Status (*version)(int*, int*);
   Status (*supported_count)(int*);
@@ -107,13 +105,9 @@ class Compilation {
   Program program_ = nullptr;
 };
 
-void require_architecture(const NvrtcFunctions& library, int arch) {
-  int count = 0;
-  library.supported_count(&count);
-  std::vector<int> known(static_cast<std::size_t>(count));
-  library.supported(known.data());
-  if (std::find(known.begin(), known.end(), arch) == known.end())
-    user_error("NVRTC {} does not know sm_{}; install a newer CUDA toolkit", nvrtc_version(), arch);
+/// The first NVRTC that knows an architecture newer than 9.0: CUDA Toolkit Release Notes.
+std::string first_nvrtc(int arch) {
+  return arch % 10 == 3 || arch == 121 ? "12.9" : "12.8";
 }
 
 int major_version() {
@@ -123,9 +117,10 @@ int major_version() {
 }
 
 std::vector<std::string> options_for(int arch, bool virtual_only) {
+  if (const auto problem = nvrtc_lacks(arch)) throw UserError(*problem);
   std::vector<std::string> options = {
-      fmt::format("--gpu-architecture={}_{}", virtual_only ? "compute" : "sm", arch), "--std=c++17",
-      "--ptxas-options=-v", "--diag-suppress=177"};  // 177: a function that is never called
+      fmt::format("--gpu-architecture={}_{}", virtual_only ? "compute" : "sm", *nvrtc_arch(arch)),
+      "--std=c++17", "--ptxas-options=-v", "--diag-suppress=177"};  // 177: a function that is never called
   // Leaves out the declarations of textures and of CUDA's runtime. They take a third of the compile time of
   // an empty text.
   if (major_version() >= kFirstWithMinimal) options.emplace_back("--minimal");
@@ -157,6 +152,26 @@ std::string nvrtc_version() {
   return fmt::format("{}.{}", major, minor);
 }
 
+std::optional<int> nvrtc_arch(int arch) {
+  const NvrtcFunctions& library = Nvrtc::usable();
+  int count = 0;
+  library.supported_count(&count);
+  std::vector<int> known(static_cast<std::size_t>(count));
+  library.supported(known.data());
+  std::optional<int> best;
+  for (const int one : known) {
+    if (one <= arch && one / 10 == arch / 10 && one > best.value_or(0)) best = one;
+  }
+  return best;
+}
+
+std::optional<std::string> nvrtc_lacks(int arch) {
+  if (const auto missing = nvrtc_missing()) return missing;
+  if (nvrtc_arch(arch)) return std::nullopt;
+  return fmt::format("NVRTC {} in {} does not know sm_{}; install {} or newer: {}", nvrtc_version(),
+                     nvrtc_path(), arch, first_nvrtc(arch), how_to_install(kNvrtc, driver_cuda()));
+}
+
 std::string cubin_identity(int arch) {
   return fmt::format("NVRTC {}, {}", nvrtc_version(), fmt::join(options_for(arch, false), " "));
 }
@@ -165,9 +180,12 @@ std::string nvrtc_path() {
   return Nvrtc::usable().file.path();
 }
 
+const SharedLibrary& nvrtc_file() {
+  return Nvrtc::any().file;
+}
+
 Compiled try_compile(std::string_view text, int arch, Output output) {
   const NvrtcFunctions& library = Nvrtc::usable();
-  require_architecture(library, arch);
   Compilation compilation(library, text);
   Compiled answer;
   answer.accepted = compilation.compile(options_for(arch, output == Output::ptx));

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "codegen/cuda/shared_library.h"
+
 namespace rewire::codegen::cuda {
 
 /// Returns why NVRTC cannot be used, in one line; nullopt: it can. $REWIRE_NVRTC names the library file;
@@ -17,6 +19,15 @@ std::optional<std::string> nvrtc_missing();
 std::string nvrtc_version();
 /// Returns the file that was opened. Throws UserError as above.
 std::string nvrtc_path();
+/// Returns the library, whether it can be used or not.
+const SharedLibrary& nvrtc_file();
+
+/// Returns the architecture that kernels for `arch` are compiled for: itself, or the newest older one of the same major
+/// number that NVRTC knows, whose machine code runs there too (CUDA C++ Programming Guide, "Binary Compatibility").
+/// nullopt: there is none. Throws UserError as above.
+std::optional<int> nvrtc_arch(int arch);
+/// Returns why NVRTC cannot compile for `arch`, in one line; nullopt: it can.
+std::optional<std::string> nvrtc_lacks(int arch);
 
 /// Returns what decides compile_cubin()'s result besides the text: NVRTC's version and options. Throws
 /// UserError as above.

@@ -3,9 +3,9 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <link.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -14,24 +14,6 @@
 
 namespace rewire::codegen::cuda {
 namespace {
-
-/// Returns the folders to search, each with a slash at its end; "" is the loader's own path.
-std::vector<std::string> library_folders() {
-  namespace fs = std::filesystem;
-  std::vector<std::string> toolkits;
-  std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator("/usr/local", ignored)) {
-    if (entry.path().filename().string().starts_with("cuda")) toolkits.push_back(entry.path().string());
-  }
-  std::sort(toolkits.rbegin(), toolkits.rend());
-  if (const char* home = std::getenv("CUDA_HOME"); home != nullptr && *home != '\0')
-    toolkits.insert(toolkits.begin(), home);
-  std::vector<std::string> folders = {""};
-  for (const std::string& toolkit : toolkits) {
-    for (const char* folder : {"/lib64/", "/lib/"}) folders.push_back(toolkit + folder);
-  }
-  return folders;
-}
 
 /// Opens a library, which stays mapped after it is closed. Some libraries allocate as they load and never
 /// free; after unmapping, that would be a leak.
@@ -58,28 +40,85 @@ std::string path_of(void* handle) {
 
 }  // namespace
 
+int driver_cuda() {
+  static const int version = [] {
+    SharedLibrary driver(kDriver);
+    int (*get)(int*) = nullptr;
+    driver.find(get, "cuDriverGetVersion");
+    int found = 0;
+    return get != nullptr && get(&found) == 0 ? found : 0;
+  }();
+  return version;
+}
+
 SharedLibrary::SharedLibrary(const LibraryNames& names) : name_(names.name) {
   const char* chosen = std::getenv(names.variable.c_str());
-  if (chosen != nullptr && *chosen != '\0') {
-    std::string why;
-    try {
-      handle_.reset(open(trusted_path(chosen)));
-      if (handle_ == nullptr) why = ::dlerror();
-    } catch (const UserError& error) {
-      why = error.what();
-    }
-    if (handle_ == nullptr)
-      problem_ = fmt::format("{} is '{}', which cannot be loaded: {}", names.variable, chosen, why);
-  } else {
-    for (const std::string& folder : library_folders()) {
-      for (const std::string& soname : names.sonames) {
-        if (handle_ == nullptr) handle_.reset(open(folder + soname));
+  if (chosen != nullptr && *chosen != '\0')
+    open_named(names.variable, chosen);
+  else
+    open_found(names);
+}
+
+void SharedLibrary::open_named(const std::string& variable, const std::string& chosen) {
+  std::string why;
+  try {
+    path_ = trusted_path(chosen);
+    handle_.reset(open(path_));
+    if (handle_ == nullptr) why = ::dlerror();
+  } catch (const UserError& error) {
+    why = error.what();
+  }
+  if (handle_ == nullptr)
+    problem_ = fmt::format("{} is '{}', which cannot be loaded: {}", variable, chosen, why);
+  else if (path_.find('/') == std::string::npos)
+    path_ = path_of(handle_.get());
+}
+
+void SharedLibrary::open_found(const LibraryNames& names) {
+  const bool has_root = std::getenv("REWIRE_CUDA_ROOT") != nullptr;
+  const bool by_loader = names.wheel_12.empty() && !has_root;
+  const int driver = names.wheel_12.empty() ? 0 : driver_cuda();
+  std::vector<LibraryFile> files;
+  if (!by_loader) files = library_files(names, driver);
+  std::vector<std::string> refusals;
+  for (const LibraryFile& file : files) {
+    const std::string version = version_text(file.version);
+    std::string why = file.refusal;
+    if (handle_ == nullptr && why.empty()) {
+      try {
+        handle_.reset(open(file.guessed ? trusted_path(file.path) : file.path));
+        if (handle_ == nullptr) why = ::dlerror();
+      } catch (const UserError& error) {
+        why = error.what();
+      }
+      if (handle_ != nullptr) {
+        path_ = file.path;
+        lacks_ = file.lacks;
+        continue;
       }
     }
-    if (handle_ == nullptr)
-      problem_ = fmt::format("{} was not found; install it or set {} to its path", name_, names.variable);
+    if (!file.lacks.empty() && why.empty()) why = fmt::format("without {}", file.lacks.front());
+    others_.push_back(file.path);
+    if (!version.empty() || !why.empty())
+      others_.back() += fmt::format(" ({}{}{})", version, version.empty() || why.empty() ? "" : ", ", why);
   }
-  if (handle_ != nullptr) path_ = path_of(handle_.get());
+  if (handle_ == nullptr && !has_root) {
+    for (const std::string& soname : {names.soname_13, names.soname_12}) {
+      const bool runs =
+          soname != names.soname_13 || soname == names.soname_12 || driver == 0 || driver >= kDriverOf13;
+      if (handle_ == nullptr && runs) handle_.reset(open(soname));
+    }
+    if (handle_ != nullptr) path_ = path_of(handle_.get());
+  }
+  if (handle_ != nullptr) return;
+  const std::string& soname = driver >= kDriverOf13 ? names.soname_13 : names.soname_12;
+  problem_ = others_.empty() ? fmt::format("{} ({}) was not found", name_, soname)
+                             : fmt::format("{} was found only as {}", name_, fmt::join(others_, ", "));
+  problem_ += fmt::format("; {}", how_to_install(names, driver));
+}
+
+void SharedLibrary::refuse(const std::string& why) {
+  if (problem_.empty()) problem_ = why;
 }
 
 std::optional<std::string> SharedLibrary::missing() const {

@@ -8,19 +8,18 @@
 #include <type_traits>
 #include <vector>
 
+#include "codegen/cuda/library_files.h"
+
 namespace rewire::codegen::cuda {
 
-/// The places to search for a library: only the file that $`variable` names, if it is set; else each of
-/// `sonames` where the loader looks, then in lib64 and lib of $CUDA_HOME and of /usr/local/cuda*, the newest
-/// toolkit first.
-struct LibraryNames {
-  std::string name;      // for messages: "cuBLASLt (libcublasLt.so, part of the CUDA toolkit 12 or newer)"
-  std::string variable;  // "REWIRE_CUBLASLT"
-  std::vector<std::string> sonames;
-};
+/// Returns the newest CUDA that the driver runs, 12020 for 12.2; 0 if there is no driver.
+int driver_cuda();
 
 class SharedLibrary {
  public:
+  /// Opens the file that $`names.variable` names, if it is set; else the best of library_files() that can be opened;
+  /// else, if none was found, what the loader finds by the library's names. The loader alone finds the driver and NVML,
+  /// unless $REWIRE_CUDA_ROOT says where to search.
   explicit SharedLibrary(const LibraryNames& names);
 
   /// Returns why the library cannot be used, in one line; empty: it can.
@@ -31,6 +30,12 @@ class SharedLibrary {
   void require() const;
   /// Returns the file that was opened; empty if none was.
   const std::string& path() const { return path_; }
+  /// Returns the parts that are not beside the file that was opened.
+  const std::vector<std::string>& lacks() const { return lacks_; }
+  /// Returns the other files that were found, as "/opt/lib/libcudnn.so.9 (9.1.0)".
+  const std::vector<std::string>& others() const { return others_; }
+  /// Makes the library unusable, unless it is already. `why`: a line.
+  void refuse(const std::string& why);
 
   /// Opens another library of the same folder for good: one that this library opens by its bare name, which
   /// the loader would not find there. Does nothing if there is none.
@@ -47,9 +52,12 @@ class SharedLibrary {
     void operator()(void* handle) const;
   };
 
+  void open_named(const std::string& variable, const std::string& chosen);
+  void open_found(const LibraryNames& names);
   void* address(const char* symbol);
 
   std::string name_, problem_, path_;
+  std::vector<std::string> lacks_, others_;
   std::unique_ptr<void, Close> handle_;
 };
 

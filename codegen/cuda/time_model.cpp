@@ -22,10 +22,17 @@
 namespace rewire::codegen::cuda {
 namespace {
 
-// NVIDIA's data sheets: A100 80GB SXM, H100 SXM, H200 SXM.
-constexpr std::array<Card, 3> kCards = {{{"a100", 80, 2.039e12, 312e12, 156e12, 19.5e12},
-                                         {"h100", 90, 3.35e12, 989e12, 494e12, 67e12},
-                                         {"h200", 90, 4.8e12, 989e12, 494e12, 67e12}}};
+// NVIDIA's data sheets: A100 80GB SXM, L4, L40S, H100 SXM, H200 SXM, B200 (a card of an HGX board). NVIDIA's papers on the
+// architectures GA102, Ada and RTX Blackwell: RTX 3090, 4090 and 5090.
+constexpr std::array<Card, 9> kCards = {{{"a100", 80, 108, 2.039e12, 312e12, 156e12, 19.5e12},
+                                         {"rtx3090", 86, 82, 936e9, 71e12, 35.6e12, 35.6e12},
+                                         {"l4", 89, 58, 300e9, 121e12, 60e12, 30.3e12},
+                                         {"l40s", 89, 142, 864e9, 362e12, 183e12, 91.6e12},
+                                         {"rtx4090", 89, 128, 1.008e12, 165e12, 82.6e12, 82.6e12},
+                                         {"h100", 90, 132, 3.35e12, 989e12, 494e12, 67e12},
+                                         {"h200", 90, 132, 4.8e12, 989e12, 494e12, 67e12},
+                                         {"b200", 100, 148, 8e12, 2250e12, 1125e12, 75e12},
+                                         {"rtx5090", 120, 170, 1.792e12, 209e12, 105e12, 105e12}}};
 
 // Shares of a peak, and times, that no data sheet states: fitted to the launches recorded on an H100 and an
 // H200 (bench/results/2026-11-27-*-networks.json, -layers.json). docs/design/tuning.md has how well they fit.
@@ -337,6 +344,12 @@ std::vector<std::string> card_names() {
   std::vector<std::string> names;
   for (const Card& one : kCards) names.emplace_back(one.name);
   return names;
+}
+
+DeviceTarget card_target(const Card& card) {
+  DeviceTarget target = device_target(card.arch);
+  target.multiprocessors = card.multiprocessors;
+  return target;
 }
 
 const Card& card(std::string_view name) {

@@ -29,14 +29,17 @@
 
 namespace rewire::codegen::cuda {
 
-/// The numbers of a data sheet; dense, without sparsity.
+/// The numbers of a data sheet; dense, without sparsity, and with sums in f32 (GeForce cards halve the rate for them).
 struct Card {
   std::string_view name;
   int arch = 90;
+  int multiprocessors = 132;
   double bytes_per_second = 0;            // of device memory
   double bf16_flops = 0, tf32_flops = 0;  // per second, of tensor cores
   double f32_flops = 0;                   // of the f32 units; a multiply-add is two
 };
+/// Returns the target of a card: its architecture's, with its own number of multiprocessors.
+DeviceTarget card_target(const Card& card);
 std::vector<std::string> card_names();
 /// Returns the card of this name. Throws UserError if it is unknown.
 const Card& card(std::string_view name);

@@ -61,9 +61,7 @@ enum ConfigAttribute : std::int32_t {
 };
 
 struct Functions {
-  cuda::SharedLibrary file{{"cuBLASLt (libcublasLt.so, part of the CUDA toolkit 12 or newer)",
-                            "REWIRE_CUBLASLT",
-                            {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}}};
+  cuda::SharedLibrary file{cuda::kCublasLt};
 
   Status (*create)(Handle*);
   Status (*destroy)(Handle);

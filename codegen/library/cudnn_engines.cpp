@@ -24,7 +24,6 @@ struct Cudnn::Impl {
 namespace cudnn {
 namespace {
 
-constexpr std::size_t kOldest = 90800;                    // handles are optional, device properties known
 constexpr std::int64_t kMostKnobs = 64, kMostNotes = 32;  // per engine; cuDNN knows some 45 knobs, 10 notes
 
 /// Returns the engine of a configuration.
@@ -57,10 +56,6 @@ bool has_note(const Object& engine, const std::vector<NumericalNote>& notes) {
 }
 
 }  // namespace
-
-std::string version_text(std::size_t version) {
-  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
-}
 
 Engines::Engines(const Cudnn& library, Graph graph, const EngineLimits& limits)
     : device_(library.impl_.get()), graph_(std::move(graph)) {
@@ -137,11 +132,7 @@ void Engines::run(std::span<const void* const> memory, void* workspace, void* st
 }  // namespace cudnn
 
 std::optional<std::string> cudnn_missing() {
-  if (auto problem = cudnn::Library::any().file.missing()) return problem;
-  const std::size_t version = cudnn::Library::any().version();
-  if (version >= cudnn::kOldest) return std::nullopt;
-  return fmt::format("cuDNN in {} is {}; Rewire needs {} or newer", cudnn::Library::any().file.path(),
-                     cudnn::version_text(version), cudnn::version_text(cudnn::kOldest));
+  return cudnn::Library::any().file.missing();
 }
 
 Cudnn::Cudnn() : impl_(std::make_unique<Impl>()) {

@@ -13,9 +13,6 @@
 
 namespace rewire::codegen::cudnn {
 
-/// Returns "9.19.0" for 91900.
-std::string version_text(std::size_t version);
-
 /// Selects the engines that are asked for.
 struct EngineLimits {
   std::int64_t workspace_bytes = 0;         // the most that an engine may need

@@ -9,8 +9,13 @@
 
 namespace rewire::codegen::cudnn {
 
+std::string version_text(std::size_t version) {
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
 Functions::Functions() {
   file.find(version, "cudnnGetVersion");
+  file.find(made_for, "cudnnGetCudartVersion");
   file.find(status_name, "cudnnGetErrorString");
   file.find(last_error, "cudnnGetLastErrorString");
   file.find(create, "cudnnCreate");
@@ -22,6 +27,15 @@ Functions::Functions() {
   file.find(set_attribute, "cudnnBackendSetAttribute");
   file.find(get_attribute, "cudnnBackendGetAttribute");
   file.find(execute, "cudnnBackendExecute");
+  if (!file.problem().empty()) return;
+  if (version() < kOldest)
+    file.refuse(fmt::format("cuDNN in {} is {}; Rewire needs {} or newer: {}", file.path(),
+                            version_text(version()), version_text(kOldest),
+                            cuda::how_to_install(cuda::kCudnn, cuda::driver_cuda())));
+  if (const int driver = cuda::driver_cuda();
+      driver != 0 && driver < cuda::kDriverOf13 && made_for() >= 13000)
+    file.refuse(fmt::format("cuDNN in {} is for CUDA 13, which needs driver {} or newer: {}", file.path(),
+                            cuda::kBranchOf13, cuda::how_to_install(cuda::kCudnn, driver)));
 }
 
 std::string words(Status status) {

@@ -147,10 +147,16 @@ enum NumericalNote : std::int32_t {
   kNondeterministic = 4
 };
 
-struct Functions {
-  cuda::SharedLibrary file{{"cuDNN (libcudnn.so.9)", "REWIRE_CUDNN", {"libcudnn.so.9"}}};
+/// From this version on handles are optional and device properties known.
+inline constexpr std::size_t kOldest = 90800;
+/// Returns "9.19.0" for 91900.
+std::string version_text(std::size_t version);
 
-  std::size_t (*version)();  // 91900: 9.19.0
+struct Functions {
+  cuda::SharedLibrary file{cuda::kCudnn};
+
+  std::size_t (*version)();   // 91900: 9.19.0
+  std::size_t (*made_for)();  // the CUDA that it was built with; 12090: 12.9
   const char* (*status_name)(Status);
   void (*last_error)(char* text, std::size_t bytes);
   Status (*create)(Handle*);

@@ -15,9 +15,7 @@ using Integer = long long;
 enum Type : int { kR2C = 0x2a, kC2R = 0x2c, kD2Z = 0x6a, kZ2D = 0x6c };  // cufftType
 
 struct Functions {
-  cuda::SharedLibrary file{{"cuFFT (libcufft.so, part of the CUDA toolkit 12 or newer)",
-                            "REWIRE_CUFFT",
-                            {"libcufft.so.12", "libcufft.so.11", "libcufft.so"}}};
+  cuda::SharedLibrary file{cuda::kCufft};
 
   Result (*version)(int*);
   Result (*create)(Plan*);

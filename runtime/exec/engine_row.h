@@ -47,6 +47,9 @@ struct EngineRow {
   /// Opens the engine for a verified module. Null: the evaluator, which compiles nothing.
   std::unique_ptr<JitEngine> (*open)(const ir::Module&, const EngineOptions&) = nullptr;
   EngineFacts (*facts)();
+  /// Takes the device of this number or UUID; "": the first. Throws UserError if there is none. Null: there is nothing to
+  /// choose.
+  void (*choose_device)(std::string_view which) = nullptr;
   /// Chooses this rank's device; all ranks call it, before anything else of the engine. Throws UserError if a host has more
   /// ranks than devices. Null: there is nothing to choose.
   void (*share_devices)(Group&) = nullptr;

@@ -91,6 +91,16 @@ std::vector<std::string> engine_names() {
   return names;
 }
 
+void choose_device(std::string_view name, std::string_view which) {
+  const EngineRow& row = engine_row(name);
+  if (row.choose_device == nullptr) return;
+  try {
+    row.choose_device(which);
+  } catch (const UserError& refusal) {
+    user_error("--device {}{}{}: {}", name, which.empty() ? "" : ":", which, refusal.what());
+  }
+}
+
 void require_engine(std::string_view name) {
   const EngineRow& row = engine_row(name);
   if (row.missing == nullptr) return;

@@ -25,6 +25,9 @@ std::vector<std::string> engine_names();
 /// The name of the GPU's engine.
 inline constexpr std::string_view kCudaEngine = "cuda";
 
+/// Makes an engine that computes on a device take this one, by its number or UUID; "": the first. Comes before all else
+/// of the engine. Throws UserError if there is no such device.
+void choose_device(std::string_view name, std::string_view which);
 /// Throws UserError in one line if this machine lacks what the engine needs: "cuda" a driver, a device,
 /// NVRTC and cuBLASLt.
 void require_engine(std::string_view name);

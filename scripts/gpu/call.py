@@ -15,7 +15,6 @@ import json
 import os
 import pathlib
 import re
-import shlex
 import shutil
 import signal
 import subprocess
@@ -226,32 +225,33 @@ class Call:
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
             say(f"taking the cache of {source}, of commit {before['commit']} on {before['device']}")
 
-    def libraries(self):
-        """Sets what leads to CUDA's libraries; what is missing, by name. Ends the call if nothing can run."""
-        done = subprocess.run([sys.executable, str(HERE / "bench" / "gpu_libraries.py"), "--rewire", str(HERE / "bin" / "rewire")],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        sys.stdout.write(done.stderr)
-        if done.returncode:
-            sys.exit(2)  # it has said what is missing
-        for line in done.stdout.splitlines():
-            name, _, value = shlex.split(line)[1].partition("=")
-            os.environ[name] = value
-        missing = {name: next((line.removeprefix("libraries: ") for line in done.stderr.splitlines()
-                               if line.startswith(f"libraries: without {name}: ")), "") for name in ("cuDNN", "cuFFT")}
+    def libraries(self, cuda):
+        """What is missing, by name. Ends the call if nothing can run. `cuda`: what doctor says of it."""
+        if not cuda["usable"]:
+            say(f"nothing can run: {cuda['why']}")
+            sys.exit(2)
+        missing = {name: f"without {name}: {cuda['parts'][name]['why']}" if cuda["parts"][name]["found"] == "" else ""
+                   for name in ("cuDNN", "cuFFT")}
         torch = subprocess.run([sys.executable, "-c", "import torch, safetensors"], stderr=subprocess.DEVNULL).returncode
         missing["torch"] = "python3 has no torch, or no safetensors" if torch else ""
         missing |= {name: "" if shutil.which(name) else f"there is no {name}" for name in ("compute-sanitizer", "ncu")}
         return missing
 
-    def device(self):
-        doctor = subprocess.run([str(HERE / "bin" / "rewire"), "doctor", "--json", "--quiet"], stdout=subprocess.PIPE, text=True)
-        return (json.loads(doctor.stdout)["cuda"]["devices"] or ["none"])[0] if doctor.returncode == 0 else "none"
+    def doctor(self):
+        """What doctor says of CUDA. It finds the libraries among the packages of this Python, where PyTorch's are."""
+        os.environ.setdefault("VIRTUAL_ENV", sys.prefix)
+        done = subprocess.run([HERE / "bin" / "rewire", "doctor", "--json", "--quiet"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if done.returncode:
+            say(f"doctor fails: {(done.stderr.strip().splitlines() or ['it says nothing'])[-1]}")
+            sys.exit(2)
+        return json.loads(done.stdout)["cuda"]
 
     def run(self):
         options = self.options
         signal.signal(signal.SIGTERM, lambda *_: self.stop())
-        missing = self.libraries()
-        self.state["commit"], self.state["device"] = (HERE / "commit").read_text().strip(), self.device()
+        cuda = self.doctor()
+        missing = self.libraries(cuda)
+        self.state["commit"], self.state["device"] = (HERE / "commit").read_text().strip(), cuda["device"]
         self.take_up()
         for name in ("TORCHINDUCTOR", "TRITON"):
             os.environ[f"{name}_CACHE_DIR"] = str(self.work / PEERS_CACHE / name.lower())

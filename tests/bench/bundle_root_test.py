@@ -108,7 +108,7 @@ class BareRoot(unittest.TestCase):
     def test_without_a_gpu(self):
         done = self.inside("/rewire-gpu/bin/rewire", "doctor", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertTrue(json.loads(done.stdout)["cuda"]["driver_fault"])
+        self.assertFalse(json.loads(done.stdout)["cuda"]["usable"])
 
     def test_on_the_fake_device(self):
         self.on_fake("rewire", "verify", *SMALL, *CUDA[:2], "--plugin", "skipless")

@@ -300,6 +300,10 @@ TEST_CASE("One run of a sweep keeps out the whole sweep and itself, and no other
   CHECK(step.wait().code == 0);
   CHECK(rewire_command({"sweep", file, "--out", out, "--only", "none-s2"}).err ==
         "rewire: --only none-s2: the sweep has no such run (did you mean 'none-s0'?)\n");
+  CHECK(sweep(file, out, {"--device", "cuda:1", "--jobs", "2"}).err ==
+        "rewire: --device cuda:1: of --jobs 2 each takes a GPU in turn; write --device cuda, and choose the "
+        "GPUs by "
+        "CUDA_VISIBLE_DEVICES\n");
   CHECK(sweep(file, out, {"--only", "none-s0", "--jobs", "2"}).err ==
         "rewire: --only trains one run: drop it or --jobs\n");
 }

@@ -250,8 +250,9 @@ TEST_CASE("a row that registers cannot hold is read again instead") {
 }
 
 TEST_CASE("an architecture that kernels are not written for is refused") {
-  CHECK_THROWS_WITH(device_target(75),
-                    "there are no kernels for sm_75; choose from sm_80, sm_86, sm_89, sm_90, sm_100, sm_120");
+  CHECK_THROWS_WITH(
+      device_target(75),
+      "there are no kernels for sm_75; choose from sm_80, sm_86, sm_89, sm_90, sm_100, sm_103, sm_120");
 }
 
 }  // namespace

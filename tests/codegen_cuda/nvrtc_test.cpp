@@ -8,7 +8,6 @@
 #include "ir/error.h"
 #include "ir/opcodes.h"
 #include "tests/support/catch.h"
-#include "tests/support/nvrtc_lacks.h"
 #include "tests/support/tile_builder.h"
 
 namespace rewire::test {
@@ -56,7 +55,7 @@ TEST_CASE("a kernel compiles for every architecture, and is told what it takes")
   t.store(y, t.op(ir::Opcode::add, {row, row}), {{r, 50}, {c, 1}});
   for (int arch : {80, 90, 100}) {
     CAPTURE(arch);
-    if (const auto unknown = nvrtc_lacks(arch)) {
+    if (const auto unknown = codegen::cuda::nvrtc_lacks(arch)) {
       if (std::getenv("REWIRE_REQUIRE_NVRTC") != nullptr) FAIL(*unknown);
       WARN("not run: " << *unknown);
       continue;

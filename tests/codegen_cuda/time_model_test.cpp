@@ -49,6 +49,16 @@ Program product_of(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype) 
   return program;
 }
 
+TEST_CASE("a card's target has its own multiprocessors and its architecture's shared memory") {
+  const DeviceTarget small = card_target(card("l4")), large = card_target(card("rtx5090"));
+  CHECK(small.multiprocessors == 58);
+  CHECK(small.shared_bytes_per_block == 101376);
+  CHECK(large.arch == 120);
+  CHECK(large.multiprocessors == 170);
+  for (const std::string& name : card_names())
+    CHECK(card_target(card(name)).multiprocessors <= device_target(card(name).arch).multiprocessors);
+}
+
 TEST_CASE("what only moves takes its bytes at nine tenths of the memory's rate") {
   for (const std::string& name : card_names()) {
     CAPTURE(name);

@@ -7,7 +7,6 @@
 #include "codegen/tile/walk.h"
 #include "ir/opcodes.h"
 #include "tests/support/catch.h"
-#include "tests/support/nvrtc_lacks.h"
 #include "tests/support/tile_builder.h"
 #include "tests/support/transposing_kernels.h"
 

@@ -7,7 +7,8 @@
 //   cuda_matrix ARCH --schedules N  every Nth of the other schedules that kernels of one model may be timed
 //                                   with, in f32 and bf16: none may spill
 //
-// Of sm_89, whose blocks have less shared memory, those kernels alone that take the most of it.
+// Of architectures that differ from another in one thing alone (sm_86, sm_89 and sm_120 in the shared memory of a block,
+// sm_103 in its name), those kernels alone that take the most shared memory.
 // A slice (tests/support/slice.h) compiles the kernels that take the most shared memory, and its share of the
 // others; every kernel must be in the table.
 // A kernel appears once, under the first program that launches it, and once more where it is that of a
@@ -38,7 +39,6 @@
 #include "programs/programs.h"
 #include "runtime/exec/cuda/kernels.h"
 #include "runtime/plugin/plugin.h"
-#include "tests/support/nvrtc_lacks.h"
 #include "tests/support/slice.h"
 
 using namespace rewire;
@@ -48,7 +48,7 @@ namespace {
 
 constexpr int kSkipped = 77;
 constexpr std::size_t kBatch = 24;  // kernels of one compilation
-constexpr int kSmallBlocks = 89;    // an architecture with less shared memory
+const std::set<int> kSampled = {86, 89, 103, 120};
 constexpr std::size_t kLargest = 12;
 constexpr std::size_t kSchedules = 6;  // of a kernel, as tile_choices has them
 const std::vector<std::string> kStrategies = {"none", "decay", "orthogonal", "augment", "skipless"};
@@ -205,8 +205,7 @@ class Matrix {
   std::set<std::string> known_;
 };
 
-/// Of an architecture that differs from another in the shared memory of a block alone, those kernels that
-/// take the most are the matter.
+/// Keeps the kernels that take the most shared memory.
 void keep_largest(std::vector<NamedKernel>& kernels, std::size_t count) {
   std::ranges::stable_sort(kernels, std::greater<>(),
                            [](const NamedKernel& kernel) { return kernel.launch.shared_bytes; });
@@ -287,7 +286,7 @@ int run_schedules(int arch, std::size_t stride) {
 
 int run(int arch, const std::string& path, bool write) {
   std::vector<NamedKernel> kernels = Matrix(cuda::device_target(arch)).kernels();
-  if (arch == kSmallBlocks) keep_largest(kernels, kLargest);
+  if (kSampled.contains(arch)) keep_largest(kernels, kLargest);
   std::set<std::string> elsewhere;
   if (!write) elsewhere = leave_to_others(kernels, testing::slice());
   const auto resources = compile(kernels, arch);
@@ -330,7 +329,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    if (const auto missing = test::nvrtc_lacks(std::stoi(argv[1]))) {
+    if (const auto missing = cuda::nvrtc_lacks(std::stoi(argv[1]))) {
       const bool required = std::getenv("REWIRE_REQUIRE_NVRTC") != nullptr;
       std::printf("%s: %s\n", required ? "REWIRE_REQUIRE_NVRTC is set" : "skipped", missing->c_str());
       return required ? 1 : kSkipped;

@@ -14,6 +14,7 @@
 #include "ir/error.h"
 #include "ir/tensor.h"
 #include "runtime/io/host_tensor.h"
+#include "tests/fake_cuda/machine.h"
 #include "tests/fake_cuda/objects.h"
 #include "tests/fake_cuda/stream.h"
 
@@ -351,7 +352,7 @@ REWIRE_FAKE_API int cublasLtDestroy(void* handle) {
   return handles.destroy(handle) ? status : kInvalid;
 }
 REWIRE_FAKE_API std::size_t cublasLtGetVersion() {
-  return 129999;
+  return static_cast<std::size_t>(machine().cublaslt);
 }
 REWIRE_FAKE_API const char* cublasLtGetStatusName(int status) {
   return status == kUnsupported ? "CUBLAS_STATUS_NOT_SUPPORTED" : "CUBLAS_STATUS of the fake library";

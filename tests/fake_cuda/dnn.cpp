@@ -13,6 +13,7 @@
 #include "tests/fake_cuda/dnn_engines.h"
 #include "tests/fake_cuda/dnn_graph.h"
 #include "tests/fake_cuda/dnn_rules.h"
+#include "tests/fake_cuda/machine.h"
 #include "tests/fake_cuda/objects.h"
 #include "tests/fake_cuda/stream.h"
 
@@ -357,7 +358,10 @@ int read_pack(const Descriptor& pack, Execution& execution) {
 namespace dnn = rewire::fake_cuda::dnn;
 
 REWIRE_FAKE_API std::size_t cudnnGetVersion() {
-  return 99900;
+  return static_cast<std::size_t>(rewire::fake_cuda::machine().cudnn);
+}
+REWIRE_FAKE_API std::size_t cudnnGetCudartVersion() {
+  return static_cast<std::size_t>(rewire::fake_cuda::machine().cudnn_for);
 }
 REWIRE_FAKE_API const char* cudnnGetErrorString(int status) {
   return status / 1000 == 3 ? "CUDNN_STATUS_NOT_SUPPORTED" : "CUDNN_STATUS of the fake library";

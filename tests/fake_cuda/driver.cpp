@@ -2,21 +2,18 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cstdlib>
 #include <cstring>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "ir/error.h"
 #include "tests/fake_cuda/abi.h"
+#include "tests/fake_cuda/machine.h"
 
 namespace rewire::fake_cuda {
 namespace {
 
-int context_object = 1;                                // what the context's handle points at
-constexpr std::size_t kMemory = std::size_t{4} << 30;  // of the device
-constexpr int kSharedBytes = 232448, kMultiprocessors = 132;
+int context_object = 1;  // what the context's handle points at
 
 thread_local const void* current_context = nullptr;
 
@@ -29,6 +26,12 @@ constexpr ErrorName kErrors[] = {
     {1, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
     {2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
     {3, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
+    {34, "CUDA_ERROR_STUB_LIBRARY", "CUDA driver is a stub library"},
+    {802, "CUDA_ERROR_SYSTEM_NOT_READY", "system not yet initialized"},
+    {803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+     "system has unsupported display driver / cuda driver combination"},
+    {804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
+     "forward compatibility was attempted on non supported HW"},
     {100, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
     {101, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
     {200, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
@@ -54,12 +57,21 @@ int describe(int code, const char** text, const char* ErrorName::* field) {
   return kInvalidValue;
 }
 
+/// The device of a handle, which is its place among those that are visible; null if there is none.
+const FakeDevice* device_of(int handle) {
+  const std::vector<int> visible = visible_devices();
+  if (handle < 0 || handle >= static_cast<int>(visible.size())) return nullptr;
+  return &machine().devices[static_cast<std::size_t>(visible[static_cast<std::size_t>(handle)])];
+}
+
+/// The device that the process computes on.
+const FakeDevice& used_device() {
+  return machine().devices.at(static_cast<std::size_t>(World::get().device));
+}
+
 int allocate(const Call& call, Space space, std::size_t bytes, std::byte** address) {
-  std::size_t used = 0;
-  for (const auto& [begin, allocation] : call.world.memory)
-    used += allocation.space == space ? allocation.bytes : 0;
   if (bytes == 0) return kInvalidValue;
-  if (used + bytes > kMemory) return kOutOfMemory;
+  if (call.world.used(space) + bytes > used_device().free) return kOutOfMemory;
   Allocation allocation(space, bytes);
   *address = allocation.begin();
   call.world.memory.emplace(*address, std::move(allocation));
@@ -74,20 +86,6 @@ int release(const Call& call, Space space, const std::byte* address) {
     return call.refuse(kInvalidValue, "no allocation begins at this address");
   call.world.memory.erase(found);
   return call.status;
-}
-
-/// The devices' own numbers: as many as $REWIRE_FAKE_CUDA_DEVICES says (1), of which $CUDA_VISIBLE_DEVICES lists some.
-std::vector<int> visible_devices() {
-  const char* count = std::getenv("REWIRE_FAKE_CUDA_DEVICES");
-  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  const int all = count == nullptr ? 1 : std::atoi(count);
-  std::vector<int> numbers;
-  std::istringstream list(visible == nullptr ? "" : visible);
-  for (std::string number; std::getline(list, number, ',');) {
-    if (std::atoi(number.c_str()) < all) numbers.push_back(std::atoi(number.c_str()));
-  }
-  for (int number = 0; visible == nullptr && number < all; ++number) numbers.push_back(number);
-  return numbers;
 }
 
 /// A copy as work of a stream. What is not pinned is read at once, as the driver does.
@@ -129,13 +127,14 @@ ContextCall::ContextCall(const char* call, bool unsafe) : Call(call, unsafe) {
 REWIRE_FAKE_API int cuInit(unsigned) {
   World& world = World::get();
   const std::lock_guard lock(world.mutex);
-  const int status = enter("cuInit");
+  int status = enter("cuInit");
+  if (status == kSuccess && visible_devices().empty()) status = kNoDevice;
   world.initialized = world.initialized || status == kSuccess;
   return status;
 }
 REWIRE_FAKE_API int cuDriverGetVersion(int* version) {
-  *version = 13000;
-  return enter("cuDriverGetVersion");
+  *version = machine().driver;
+  return kSuccess;
 }
 REWIRE_FAKE_API int cuGetErrorName(int code, const char** text) {
   return describe(code, text, &ErrorName::name);
@@ -152,30 +151,30 @@ REWIRE_FAKE_API int cuDeviceGetCount(int* count) {
 REWIRE_FAKE_API int cuDeviceGet(int* device, int ordinal) {
   const Call call("cuDeviceGet");
   *device = ordinal;
-  const bool exists = ordinal >= 0 && ordinal < static_cast<int>(visible_devices().size());
-  return call.status != kSuccess || exists ? call.status : static_cast<int>(kInvalidDevice);
+  return call.status != kSuccess || device_of(ordinal) != nullptr ? call.status
+                                                                  : static_cast<int>(kInvalidDevice);
 }
-REWIRE_FAKE_API int cuDeviceGetName(char* name, int size, int) {
+REWIRE_FAKE_API int cuDeviceGetName(char* name, int size, int device) {
   const Call call("cuDeviceGetName");
-  fmt::format_to_n(name, size, "Fake CUDA device{}", '\0');
+  fmt::format_to_n(name, size, "{}{}", device_of(device)->name, '\0');
   return call.status;
 }
 REWIRE_FAKE_API int cuDeviceGetUuid_v2(char* uuid, int device) {
   const Call call("cuDeviceGetUuid_v2");
-  for (int i = 0; i < 16; ++i) uuid[i] = static_cast<char>(i);
-  uuid[0] = static_cast<char>(visible_devices().at(static_cast<std::size_t>(device)));
+  std::memcpy(uuid, uuid_bytes(visible_devices().at(static_cast<std::size_t>(device))).data(), 16);
   return call.status;
 }
-REWIRE_FAKE_API int cuDeviceTotalMem_v2(std::size_t* bytes, int) {
+REWIRE_FAKE_API int cuDeviceTotalMem_v2(std::size_t* bytes, int device) {
   const Call call("cuDeviceTotalMem_v2");
-  *bytes = kMemory;
+  *bytes = device_of(device)->memory;
   return call.status;
 }
-REWIRE_FAKE_API int cuDeviceGetAttribute(int* value, int attribute, int) {
+REWIRE_FAKE_API int cuDeviceGetAttribute(int* value, int attribute, int device) {
   const Call call("cuDeviceGetAttribute");
-  constexpr std::array<std::array<int, 2>, 4> kAttributes = {
-      {{16, kMultiprocessors}, {75, 9}, {76, 0}, {97, kSharedBytes}}};
-  for (const auto& [number, answer] : kAttributes) {
+  const FakeDevice& fake = *device_of(device);
+  const std::array<std::array<int, 2>, 4> attributes = {
+      {{16, fake.multiprocessors}, {75, fake.arch / 10}, {76, fake.arch % 10}, {97, fake.shared_bytes}}};
+  for (const auto& [number, answer] : attributes) {
     if (number != attribute) continue;
     *value = answer;
     return call.status;
@@ -220,6 +219,12 @@ REWIRE_FAKE_API int cuMemAlloc_v2(Address* address, std::size_t bytes) {
 REWIRE_FAKE_API int cuMemFree_v2(Address address) {
   const ContextCall call("cuMemFree_v2", true);
   return release(call, Space::device, to_pointer(address));
+}
+REWIRE_FAKE_API int cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
+  const ContextCall call("cuMemGetInfo_v2");
+  *total = used_device().memory;
+  *free = used_device().free - call.world.used(Space::device);
+  return call.status;
 }
 REWIRE_FAKE_API int cuMemHostAlloc(void** address, std::size_t bytes, unsigned) {
   const ContextCall call("cuMemHostAlloc", true);
@@ -284,7 +289,7 @@ REWIRE_FAKE_API int cuModuleGetFunction(void** function, void* handle, const cha
 REWIRE_FAKE_API int cuFuncSetAttribute(void* function, int attribute, int value) {
   const ContextCall call("cuFuncSetAttribute");
   if (call.status != kSuccess) return call.status;
-  if (attribute != 8 || value > kSharedBytes) return kInvalidValue;
+  if (attribute != 8 || value > used_device().shared_bytes) return kInvalidValue;
   static_cast<Kernel*>(function)->shared_limit = value;
   return kSuccess;
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ir/error.h"
+#include "tests/fake_cuda/machine.h"
 #include "tests/fake_cuda/objects.h"
 #include "tests/fake_cuda/stream.h"
 
@@ -143,7 +144,7 @@ int execute(const char* call, int handle, int type, void* input, void* output) {
 
 REWIRE_FAKE_API int cufftGetVersion(int* version) {
   const std::lock_guard lock(World::get().mutex);
-  *version = 12903;
+  *version = machine().cufft;
   return enter("cufftGetVersion");
 }
 

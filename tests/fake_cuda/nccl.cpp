@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "ir/error.h"
+#include "tests/fake_cuda/machine.h"
 #include "tests/fake_cuda/objects.h"
 #include "tests/fake_cuda/stream.h"
 
@@ -162,7 +163,7 @@ bool overlap(const std::vector<Message>& parts) {
 }  // namespace
 
 REWIRE_FAKE_API int ncclGetVersion(int* version) {
-  *version = 29901;
+  *version = machine().nccl;
   return kNcclGood;
 }
 REWIRE_FAKE_API const char* ncclGetErrorString(int) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tests/fake_cuda/abi.h"
+#include "tests/fake_cuda/machine.h"
 
 namespace rewire::fake_cuda {
 namespace {
@@ -42,18 +43,17 @@ int hand_out(const char* call, void* program, const std::string Text::* field, s
 
 }  // namespace
 
-// Not a version that NVRTC has: what is kept on disk by version is never taken for a device's code.
 REWIRE_FAKE_API int nvrtcVersion(int* major, int* minor) {
-  *major = 12;
-  *minor = 99;
+  *major = machine().nvrtc_major;
+  *minor = machine().nvrtc_minor;
   return kGood;
 }
 REWIRE_FAKE_API int nvrtcGetNumSupportedArchs(int* count) {
-  *count = 3;
+  *count = static_cast<int>(machine().archs.size());
   return kGood;
 }
 REWIRE_FAKE_API int nvrtcGetSupportedArchs(int* archs) {
-  archs[0] = 80, archs[1] = 90, archs[2] = 100;
+  std::ranges::copy(machine().archs, archs);
   return kGood;
 }
 REWIRE_FAKE_API const char* nvrtcGetErrorString(int status) {

@@ -53,6 +53,12 @@ World& World::get() {
   return world;
 }
 
+std::size_t World::used(Space space) const {
+  std::size_t bytes = 0;
+  for (const auto& [begin, allocation] : memory) bytes += allocation.space == space ? allocation.bytes : 0;
+  return bytes;
+}
+
 const Allocation* World::owner(const void* address, std::size_t bytes) const {
   const auto* at = static_cast<const std::byte*>(address);
   const auto after = memory.upper_bound(at);

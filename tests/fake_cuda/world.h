@@ -27,6 +27,7 @@ enum Status : int {
   kInvalidValue = 1,
   kOutOfMemory = 2,
   kNotInitialized = 3,
+  kNoDevice = 100,
   kInvalidDevice = 101,
   kInvalidImage = 200,
   kInvalidContext = 201,
@@ -115,6 +116,8 @@ class World {
   /// RuntimeFailure where they do not lie within one allocation of the space.
   void require(Space space, const void* address, std::size_t bytes, const char* what) const;
   void check_guards(const std::string& after) const;
+  /// The bytes that are allocated.
+  std::size_t used(Space space) const;
 
   bool capturing() const;  // on any stream, not relaxed
   void push(Stream& stream, Item item);

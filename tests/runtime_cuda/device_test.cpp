@@ -159,10 +159,22 @@ TEST_CASE("waiting and allocating while a stream is captured are errors, and end
 TEST_CASE("an error has the call's name, the driver's words, what it was for and a way out") {
   const NothingLost lost_nothing;
   const Context context;
-  CHECK(test::message_of<OutOfMemory>(
-            [] { const DeviceMemory much(std::int64_t{6} << 30, "the arena of program 'step'"); }) ==
-        "cuMemAlloc of 6.44 GB for the arena of program 'step': CUDA_ERROR_OUT_OF_MEMORY (out of memory); "
-        "use a smaller train.batch, or end other programs on the device");
+  CHECK(
+      test::message_of<OutOfMemory>(
+          [] { const DeviceMemory much(std::int64_t{6} << 30, "the arena of program 'step'"); }) ==
+      "out of device memory: 6.44 GB are needed for the arena of program 'step', 4.29 GB of 4.29 GB are "
+      "free, and this "
+      "process holds 0 bytes; set train.batch smaller (with train.accumulate=2 for the same step), or "
+      "train.recompute=block, end other programs on the device, or take another (rewire doctor lists them)");
+  const DeviceMemory some(std::int64_t{1} << 30, "the state");
+  CHECK_THAT(
+      test::message_of<OutOfMemory>(
+          [] { const DeviceMemory much(std::int64_t{5} << 30, "the arena of program 'eval'"); }),
+      REWIRE_CATCH_CONTAINS("3.22 GB of 4.29 GB are free, and this process holds 1.07 GB; set eval.batch"));
+  CHECK_THAT(
+      test::message_of<OutOfMemory>(
+          [] { const DeviceMemory much(std::int64_t{5} << 30, "weights and other state"); }),
+      REWIRE_CATCH_CONTAINS("; use a smaller model, or train.zero=1 with several processes, end other"));
   fake().fail("cuStreamCreate", 2, 12345);
   const Stream stream;
   CHECK(test::message_of<RuntimeFailure>([] { const Stream other; }) == "cuStreamCreate: error 12345");

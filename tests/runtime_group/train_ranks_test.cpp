@@ -117,10 +117,11 @@ TEST_CASE("Ranks with a GPU each train to the bits of one process, with NCCL and
   if (!has_mpirun()) return;
   const TemporaryFolder folder;
   const std::string settings =
-      " --device cuda --no-autotune --plain --set model.dim=8 --set model.depth=1 --set model.heads=2 --set "
+      " --no-autotune --plain --set model.dim=8 --set model.depth=1 --set model.heads=2 --set "
       "model.patch=14 --set model.dropout=0.1 --set data.format=synthetic --set data.count=48 --set "
       "train.batch=8 "
-      "--set train.shards=4 --set train.epochs=2 --set train.clip_norm=0.1 --set transforms.crop_padding=2";
+      "--set train.shards=4 --set train.epochs=2 --set train.clip_norm=0.1 --set transforms.crop_padding=2 "
+      "--device cuda";
   const auto train = [&](const std::string& name, const std::string& environment, int ranks,
                          const std::string& more = "") {
     const Ended ended = run_line("export " + environment + "; " + launch(ranks) +
@@ -166,6 +167,13 @@ TEST_CASE("Ranks with a GPU each train to the bits of one process, with NCCL and
     CHECK(std::regex_search(ended.text, std::regex(words)));
     CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(30));
   }
+
+  const Ended named = run_line("export " + gpus(2) + "; " + launch(2) +
+                               begin(folder.file("named"), settings + ":1") + " 2>&1");
+  CHECK(named.code == 2 << 8);
+  CHECK_THAT(named.text,
+             REWIRE_CATCH_CONTAINS("--device cuda:1: each of several processes takes a GPU of its own"));
+  CHECK_FALSE(std::filesystem::exists(folder.file("named")));
 
   const Ended few =
       run_line("export " + gpus(2) + "; " + launch(4) + begin(folder.file("few"), settings) + " 2>&1");

@@ -1,9 +1,12 @@
 #include "runtime/device/cuda/device.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <atomic>
+#include <charconv>
+#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -52,7 +55,53 @@ std::size_t size_of(std::int64_t bytes) {
   return static_cast<std::size_t>(bytes);
 }
 
+/// Says what an allocation needs, what is free, and what makes it smaller.
+std::string shortage(std::int64_t bytes, std::string_view what) {
+  std::string text = fmt::format("out of device memory: {} are needed for {}", size_text(bytes), what);
+  std::size_t free = 0, total = 0;
+  if (driver().memory_info.status(&free, &total) == 0)
+    text += fmt::format(", {} of {} are free, and this process holds {}",
+                        size_text(static_cast<std::int64_t>(free)),
+                        size_text(static_cast<std::int64_t>(total)), size_text(held_bytes));
+  const auto is_for = [&](std::string_view word) { return what.find(word) != std::string_view::npos; };
+  text += is_for("weights") ? "; use a smaller model, or train.zero=1 with several processes"
+          : is_for("'eval") ? "; set eval.batch smaller"
+                            : "; set train.batch smaller (with train.accumulate=2 for the same step), or "
+                              "train.recompute=block";
+  return text + ", end other programs on the device, or take another (rewire doctor lists them)";
+}
+
 }  // namespace
+
+std::string describe(const DeviceFacts& facts) {
+  return fmt::format("{}, sm_{}", facts.name, facts.arch);
+}
+
+std::string no_device() {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (visible == nullptr) return "the NVIDIA driver finds no GPU; nvidia-smi -L lists what it has";
+  return fmt::format("CUDA_VISIBLE_DEVICES is '{}', which leaves no GPU; unset it to see all", visible);
+}
+
+int device_named(std::string_view name) {
+  const int count = device_count();
+  std::vector<std::string> all;
+  std::vector<int> found;
+  int number = -1;
+  const bool is_number =
+      std::from_chars(name.data(), name.data() + name.size(), number).ptr == name.data() + name.size();
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    const std::string uuid = device_facts(ordinal).uuid;
+    all.push_back(fmt::format("{} ({})", ordinal, uuid));
+    if (is_number ? ordinal == number : uuid.starts_with(name)) found.push_back(ordinal);
+  }
+  if (count == 0) user_error("{}", no_device());
+  if (found.empty()) user_error("there is no device '{}'; choose from {}", name, fmt::join(all, ", "));
+  if (found.size() > 1)
+    user_error("'{}' begins the UUIDs of {} devices; give more of it: {}", name, found.size(),
+               fmt::join(all, ", "));
+  return found.front();
+}
 
 int own_device() {
   return chosen_device;
@@ -131,7 +180,10 @@ void forget_device_memory_peak() {
 
 DeviceMemory::DeviceMemory(std::int64_t bytes, std::string_view what) : bytes_(bytes) {
   if (bytes <= 0) return;
-  driver().allocate(fmt::format("of {} for {}", size_text(bytes), what), &address_, size_of(bytes));
+  if (const int status = driver().allocate.status(&address_, size_of(bytes)); status == kOutOfMemory)
+    throw OutOfMemory(shortage(bytes, what));
+  else if (status != 0)
+    driver_failure("cuMemAlloc", status, fmt::format("of {} for {}", size_text(bytes), what));
   const std::int64_t held = held_bytes += bytes;
   for (std::int64_t peak = peak_bytes; held > peak && !peak_bytes.compare_exchange_weak(peak, held);) {
   }

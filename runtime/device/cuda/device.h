@@ -23,7 +23,16 @@ struct DeviceFacts {
   std::int64_t memory_bytes = 0;
 };
 
+/// Describes a device: "NVIDIA H100 80GB HBM3, sm_90".
+std::string describe(const DeviceFacts& facts);
+
+/// Returns how many devices the driver lets this process see: $CUDA_VISIBLE_DEVICES may hide some.
 int device_count();
+/// Returns, in one line, why there may be no device.
+std::string no_device();
+/// Returns the device that `name` names: its number among those that this process sees, or its UUID or the beginning of
+/// it ("GPU-5a1b"). Throws UserError if there is none, or more than one.
+int device_named(std::string_view name);
 /// Returns the device that this process computes on: 0, or what set_own_device() was given.
 int own_device();
 /// For one of several processes of a host. Called before anything uses a device.
@@ -76,7 +85,8 @@ void forget_device_memory_peak();
 class DeviceMemory {
  public:
   DeviceMemory() = default;
-  /// Allocates `bytes`; none for 0. `what` is for messages: "the arena of program 'step'".
+  /// Allocates `bytes`; none for 0. `what` is for messages: "the arena of program 'step'". Throws OutOfMemory, which says
+  /// what is free and which key makes it smaller.
   DeviceMemory(std::int64_t bytes, std::string_view what);
   ~DeviceMemory();
   DeviceMemory(DeviceMemory&& other) noexcept;

@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <cstdlib>
 
 #include "ir/error.h"
 #include "runtime/device/log.h"
 
 namespace rewire::runtime::cuda {
 namespace {
-
-constexpr int kOutOfMemory = 2;
 
 std::string error_words(int status) {
   const char *name = nullptr, *text = nullptr;
@@ -27,13 +26,35 @@ std::string failure_text(std::string_view symbol, int status, std::string_view p
       status == kOutOfMemory ? "; use a smaller train.batch, or end other programs on the device" : "");
 }
 
+/// Returns what to do if cuInit fails, after "; "; "" if that is not known.
+std::string after_init(int status) {
+  constexpr int kStub = 34, kNoDevice = 100, kNotInitialised = 802, kMismatch = 803, kNoCompatibility = 804;
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  switch (status) {
+    case kNoDevice:
+      return visible == nullptr
+                 ? ""
+                 : fmt::format("; CUDA_VISIBLE_DEVICES is '{}': unset it to see all devices", visible);
+    case kStub:
+      return "; this file is the toolkit's stub of the driver: remove its folder from LD_LIBRARY_PATH";
+    case kNotInitialised:
+      return "; start the service nvidia-fabricmanager, which GPUs behind NVSwitch need";
+    case kMismatch:
+      return "; the driver was updated but not loaded: reboot";
+    case kNoCompatibility:
+      return "; the package cuda-compat does not run on this card: remove it, or update the driver";
+    default:
+      return "";
+  }
+}
+
 /// Returns the problem of the driver or its initialisation; called once per process.
 std::string find_problem() {
   const Driver& driver = codegen::cuda::Loaded<Driver>::any();
   if (!driver.file.problem().empty()) return driver.file.problem();
   if (const int status = driver.init.status(0); status != 0)
-    return fmt::format("the NVIDIA driver {} finds no usable device: cuInit: {}", driver.file.path(),
-                       error_words(status));
+    return fmt::format("the NVIDIA driver {} finds no usable device: cuInit: {}{}", driver.file.path(),
+                       error_words(status), after_init(status));
   return {};
 }
 

@@ -14,6 +14,8 @@ namespace rewire::runtime::cuda {
 
 using Address = unsigned long long;  // an address in device memory
 
+inline constexpr int kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
+
 /// Throws RuntimeFailure: "cuMemAlloc of 1.2 GB for the arena: CUDA_ERROR_OUT_OF_MEMORY (out of memory); …".
 [[noreturn]] void driver_failure(std::string_view symbol, int status, std::string_view purpose);
 /// Logs that text as a warning, for destructors, which cannot throw. Not twice in a row for one status.
@@ -51,8 +53,7 @@ struct Driver {
   using Handle = void*;
   using HostFunction = void (*)(void*);
 
-  codegen::cuda::SharedLibrary file{
-      {"the NVIDIA driver (libcuda.so.1)", "REWIRE_CUDA_DRIVER", {"libcuda.so.1"}}};
+  codegen::cuda::SharedLibrary file{codegen::cuda::kDriver};
 
   DriverCall<int(unsigned)> init{file, "cuInit"};
   DriverCall<int(int*)> version{file, "cuDriverGetVersion"};
@@ -72,6 +73,7 @@ struct Driver {
 
   DriverCall<int(Address*, std::size_t)> allocate{file, "cuMemAlloc_v2"};
   DriverCall<int(Address)> free{file, "cuMemFree_v2"};
+  DriverCall<int(std::size_t*, std::size_t*)> memory_info{file, "cuMemGetInfo_v2"};
   DriverCall<int(void**, std::size_t, unsigned)> allocate_pinned{file, "cuMemHostAlloc"};
   DriverCall<int(void*)> free_pinned{file, "cuMemFreeHost"};
   DriverCall<int(Address, const void*, std::size_t, Handle)> copy_in{file, "cuMemcpyHtoDAsync_v2"};

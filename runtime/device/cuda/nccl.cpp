@@ -18,10 +18,7 @@ struct UniqueId {
 };
 
 struct Nccl {
-  codegen::cuda::SharedLibrary file{
-      {"NCCL (libnccl.so.2, in Debian's non-free or NVIDIA's packages libnccl2)",
-       "REWIRE_NCCL",
-       {"libnccl.so.2"}}};
+  codegen::cuda::SharedLibrary file{codegen::cuda::kNccl};
   int (*get_version)(int*) = nullptr;
   const char* (*get_error_string)(int) = nullptr;
   const char* (*get_last_error)(Handle) = nullptr;
@@ -73,11 +70,14 @@ std::optional<std::string> nccl_missing() {
   return Library::any().file.missing();
 }
 
+const codegen::cuda::SharedLibrary& nccl_file() {
+  return Library::any().file;
+}
+
 std::string nccl_version() {
-  if (const std::optional<std::string> missing = nccl_missing()) return *missing;
   int version = 0;
   require(Library::usable().get_version(&version), "ncclGetVersion");
-  return fmt::format("NCCL {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
 Communicator::Id Communicator::new_id() {

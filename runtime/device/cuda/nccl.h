@@ -15,7 +15,9 @@ namespace rewire::runtime::cuda {
 
 /// Returns in one line why NCCL cannot be used; nullopt: it can.
 std::optional<std::string> nccl_missing();
-/// Returns the version, as "NCCL 2.27.3", or the line of nccl_missing().
+/// Returns the file of the library.
+const codegen::cuda::SharedLibrary& nccl_file();
+/// Returns "2.27.3". Throws UserError with the line of nccl_missing().
 std::string nccl_version();
 
 /// The GPUs of several processes, one each, as one of them sees them. Every failure throws RuntimeFailure with NCCL's

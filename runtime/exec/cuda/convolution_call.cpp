@@ -1,7 +1,9 @@
 // Convolutions of f32 and bf16 by cuDNN. Each uses the engine chosen for it, or else cuDNN's first.
 #include <variant>
 
+#include "ir/error.h"
 #include "ir/opcodes.h"
+#include "ir/ops/op_info.h"
 #include "runtime/exec/cuda/op_calls.h"
 
 namespace rewire::runtime {
@@ -53,6 +55,8 @@ std::unique_ptr<CudaLaunch> make_convolution(const Program& program, std::size_t
     tell_of_host(call.op, "no library computes it on a GPU");
     return nullptr;
   }
+  if (const auto missing = codegen::cudnn_missing())
+    user_error("{} needs cuDNN on a GPU: {}, or use --device cpu", ir::describe(call.op), *missing);
   const CudaLibraries::Convolution& found = libraries.convolution(*convolution);
   if (const auto* engine = std::get_if<CudnnConvolution>(&found))
     return std::make_unique<ConvolutionCall>(call, *convolution, *engine);

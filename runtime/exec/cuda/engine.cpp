@@ -10,6 +10,7 @@
 #include "codegen/cuda/nvrtc.h"
 #include "ir/error.h"
 #include "ir/passes/mixed_precision.h"
+#include "runtime/device/cuda/machine.h"
 #include "runtime/device/log.h"
 #include "runtime/exec/checks.h"
 #include "runtime/exec/cuda/device_sums.h"
@@ -24,8 +25,6 @@ namespace rewire::runtime {
 namespace {
 
 using cuda::Address;
-
-constexpr int kOldestArch = 80;  // the oldest with machine instructions for bf16
 
 /// Every parameter of the module, in one allocation.
 class State {
@@ -381,20 +380,6 @@ class CudaEngine final : public JitEngine {
 
 codegen::cuda::DeviceTarget target_of(const cuda::DeviceFacts& facts) {
   return {facts.arch, facts.shared_bytes_per_block, facts.multiprocessors};
-}
-
-std::string cuda_missing() {
-  if (const auto problem = cuda::driver_missing()) return *problem;
-  if (cuda::device_count() == 0) return "the NVIDIA driver has no device";
-  if (const cuda::DeviceFacts facts = cuda::device_facts(cuda::own_device()); facts.arch < kOldestArch)
-    return fmt::format("{} has compute capability {}.{}; kernels are made for 8.0 and newer", facts.name,
-                       facts.arch / 10, facts.arch % 10);
-  if (const auto problem = codegen::cuda::nvrtc_missing()) return *problem;
-  return codegen::cublas_lt_missing().value_or("");
-}
-
-std::string describe(const cuda::DeviceFacts& facts) {
-  return fmt::format("{}, sm_{}", facts.name, facts.arch);
 }
 
 std::unique_ptr<JitEngine> make_cuda_engine(const ir::Module& module, const CudaEngineOptions& options) {

@@ -41,12 +41,6 @@ struct CudaEngineOptions {
 /// Returns the properties of a device that kernels may count on.
 codegen::cuda::DeviceTarget target_of(const cuda::DeviceFacts& facts);
 
-/// Returns in one line why this machine cannot have the engine: no driver, no device, no NVRTC, no cuBLASLt;
-/// "": it can.
-std::string cuda_missing();
-/// Describes a device: "NVIDIA H100 80GB HBM3, sm_90".
-std::string describe(const cuda::DeviceFacts& facts);
-
 /// Makes the engine of a verified module. Throws UserError with the line of cuda_missing(), and on an
 /// override that fits no kernel of the module or does not compile; RuntimeFailure if the driver fails.
 std::unique_ptr<JitEngine> make_cuda_engine(const ir::Module& module, const CudaEngineOptions& options = {});

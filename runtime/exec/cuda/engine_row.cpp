@@ -15,6 +15,7 @@
 #include "codegen/library/cudnn.h"
 #include "ir/passes/mixed_precision.h"
 #include "runtime/device/cuda/device.h"
+#include "runtime/device/cuda/machine.h"
 #include "runtime/device/log.h"
 #include "runtime/exec/cuda/device_trial.h"
 #include "runtime/exec/cuda/engine.h"
@@ -106,6 +107,10 @@ struct RankDevices {
   int count = 0;
 };
 
+void choose_device_of_process(std::string_view which) {
+  cuda::set_own_device(which.empty() ? 0 : cuda::device_named(which));
+}
+
 /// Gives the ranks of a host its devices in turn, or each the one device that its launcher lets it see.
 void share_devices(Group& group) {
   require_engine(kCudaEngine);
@@ -131,6 +136,7 @@ const EngineRow kCudaEngineRow{.name = kCudaEngine,
                                .missing = cuda_missing,
                                .open = open_cuda,
                                .facts = cuda_facts,
+                               .choose_device = choose_device_of_process,
                                .share_devices = share_devices,
                                .make_trial = make_cuda_trial,
                                .choose_late = choose_on_device};

@@ -19,7 +19,7 @@ std::string library_path() {
 std::vector<std::pair<std::string, std::string>> environment() {
   std::vector<std::pair<std::string, std::string>> variables;
   for (const char* name : {"REWIRE_CUDA_DRIVER", "REWIRE_NVRTC", "REWIRE_CUBLASLT", "REWIRE_CUFFT",
-                           "REWIRE_CUDNN", "REWIRE_NCCL"})
+                           "REWIRE_CUDNN", "REWIRE_NCCL", "REWIRE_NVML"})
     variables.emplace_back(name, library_path());
   return variables;
 }
