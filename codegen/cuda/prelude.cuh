@@ -560,7 +560,7 @@ template <int kWide, bool kWithin, class A, class B>
 REWIRE_DEVICE void multiply(float (&sum)[4 * kWide], A a, B b, int row, int column) {
 #pragma unroll
   for (int e = 0; e < 4 * kWide; ++e) sum[e] = 0.0f;
-#pragma unroll(kWide > 4 ? 1 : A::kInner <= 128 ? 8 : 2)
+#pragma unroll(kWide > 4 ? 1 : A::kInner <= 64 ? 4 : 2)
   for (int inner = 0; inner + 16 <= A::kInner; inner += 16)
     multiply_step<kWide, false, kWithin>(sum, a, b, row, column, inner);
   if (A::kInner % 16 != 0)

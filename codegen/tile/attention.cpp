@@ -266,20 +266,22 @@ std::vector<Kernel> attention_backward(const AttentionShape& shape) {
         .backward(dq, dk);
   };
   const std::int64_t operands = 2 * (shape.queries + shape.keys) * row_of(shape.width);  // q, do; k, v
-  const std::int64_t scores = (shape.keys + 15) / 16 * 16 * row_of(shape.queries);       // ds
+  const std::int64_t ds = (shape.keys + 15) / 16 * 16 * row_of(shape.queries);
   const std::int64_t held =
-      shape.narrow ? operands + scores + kRowSums * shape.queries : shape.queries * shape.keys;
+      shape.narrow ? operands + ds + kRowSums * shape.queries : shape.queries * shape.keys;
   if (held <= shape.tile_elements) return {write("attention_grad", all_queries, all_keys, true, true)};
-  // Returns the most tokens of one (queries or keys) that fit beside all tokens of the other.
-  const auto most = [&](std::int64_t others) {
-    return shape.narrow
-               ? (shape.tile_elements - kRowSums * shape.queries) / (2 * row_of(shape.width)) - others
-               : shape.tile_elements / others;
+  // Returns the most tokens of one (queries or keys) that fit beside all tokens of the other. `scores`: of ds
+  // and p, how many are held for them.
+  const auto most = [&](std::int64_t others, std::int64_t scores) {
+    if (!shape.narrow) return shape.tile_elements / others;
+    const std::int64_t row = 2 * row_of(shape.width);
+    return (shape.tile_elements - kRowSums * shape.queries - others * row) / (row + scores * row_of(others));
   };
+  const std::int64_t sums = (shape.width - 1) / shape.summed_width;  // 0: registers hold dk and dv
   std::vector<Kernel> kernels;
-  for (const Part& queries : cut(shape.queries, most(shape.keys), shape.narrow))
+  for (const Part& queries : cut(shape.queries, most(shape.keys, sums > 1 ? 1 : 0), shape.narrow))
     kernels.push_back(write("attention_grad_q", queries, all_keys, true, false));
-  for (const Part& keys : cut(shape.keys, most(shape.queries), shape.narrow))
+  for (const Part& keys : cut(shape.keys, most(shape.queries, std::min<std::int64_t>(sums, 2)), shape.narrow))
     kernels.push_back(write("attention_grad_kv", all_queries, keys, false, true));
   return kernels;
 }
