@@ -36,15 +36,14 @@ class BlockWriter {
 
   KernelSource write() {
     const bool rows = !axes_of(kernel_, AxisUse::row).empty();
-    const std::int64_t walkers = !rows ? 1 : plan_.by_partition ? kernel_.partitions : kernel_.row_count();
     const std::int64_t outer = extent_of(kernel_, axes_of(kernel_, AxisUse::outer));
-    LaunchShape launch{outer * walkers, plan_.threads, plan_.shared_bytes};
+    LaunchShape launch{outer * walkers_of(plan_, kernel_), plan_.threads, plan_.shared_bytes};
     text_.head(lines_, launch, plan_.resident_blocks,
                plan_.by_partition ? "a block walks a part's rows" : "a block an instance");
     lines_.indent(1);
     lines_.line("REWIRE_SHARED(shared);");
     declare_arrays();
-    declare_places(outer, walkers);
+    declare_places(plan_, text_, lines_, "int(blockIdx.x)");
     write_steps(plan_.prologue);
     if (rows && plan_.by_partition) {
       write_rows();
@@ -79,30 +78,6 @@ class BlockWriter {
   bool is_entry(TileValue value) const {
     return std::any_of(kernel_.carried.begin(), kernel_.carried.end(),
                        [&](const tile::Carried& carried) { return carried.entry == value; });
-  }
-
-  void declare_places(std::int64_t outer, std::int64_t walkers) {
-    const auto declare = [&](AxisUse use, const std::string& index, std::int64_t count) {
-      if (count == 1) return;
-      std::string name;
-      int axes = 0;
-      for (std::int32_t axis : axes_of(kernel_, use)) {
-        if (text_.axis(axis).extent == 1) continue;
-        ++axes;
-        name = text_.axis(axis).name;
-      }
-      if (axes != 1) name = use == AxisUse::outer ? "outer" : "row";
-      lines_.line("const int {} = {};", name, index);
-      text_.declare_indices(lines_, use, name);
-    };
-    declare(AxisUse::outer, walkers == 1 ? "int(blockIdx.x)" : fmt::format("int(blockIdx.x) / {}", walkers),
-            outer);
-    const std::string walker = outer == 1 ? "int(blockIdx.x)" : fmt::format("int(blockIdx.x) % {}", walkers);
-    if (plan_.by_partition) {
-      if (kernel_.partitions > 1) lines_.line("const int part = {};", walker);
-    } else {
-      declare(AxisUse::row, walker, kernel_.row_count());
-    }
   }
 
   void write_rows() {
@@ -175,15 +150,7 @@ class BlockWriter {
   // --- steps
 
   void write_steps(const std::vector<BlockStep>& steps) {
-    bool copying = false;
-    const auto finish_copies = [&] {
-      if (copying) lines_.line("finish_copies();");
-      copying = false;
-    };
     for (const BlockStep& step : steps) {
-      const bool copies = step.kind == StepKind::loop && is_copies(step, plan_, text_);
-      if (!copies) finish_copies();
-      copying = copying || copies;
       order_.before(step);
       switch (step.kind) {
         case StepKind::scalars:
@@ -203,7 +170,7 @@ class BlockWriter {
           break;
       }
     }
-    finish_copies();
+    order_.finish_copies();
   }
 
   void write_scalars(const BlockStep& step) {
@@ -246,7 +213,10 @@ class BlockWriter {
   }
 
   void write_loop(const BlockStep& step) {
-    if (is_copies(step, plan_, text_)) return write_copies(step, plan_, text_, lines_);
+    if (is_copies(step, plan_, text_)) {
+      order_.start_copies();
+      return write_copies(step, plan_, text_, lines_);
+    }
     open_points(step.lanes);
     for (const Node* node : step.nodes) {
       if (const auto* store = std::get_if<tile::Store>(node)) {

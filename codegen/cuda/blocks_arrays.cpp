@@ -2,6 +2,7 @@
 #include "codegen/cuda/blocks_arrays.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "codegen/cuda/kernel_text.h"
@@ -26,23 +27,8 @@ std::int64_t first_gap(const std::vector<ArrayLife>& placed, const std::vector<S
   return at;
 }
 
-}  // namespace
-
-SharedArray shared_array(const tile::Kernel& kernel, const tile::ValueInfo& of, bool narrow) {
-  SharedArray array{of.dtype, narrow, of.lanes, 1, 0, 0};
-  const std::int64_t last = kernel.axes[static_cast<std::size_t>(of.lanes.back())].extent;
-  // The pitch is odd (narrow: an odd number of 16-byte packets). So the elements of a column, or narrow rows
-  // of 16 bytes, lie in distinct banks.
-  array.pitch = narrow ? (parts_of(last, 8) | 1) * 8 : of.lanes.size() == 2 && last > 1 ? last | 1 : last;
-  const std::int64_t elements = extent_of(kernel, of.lanes) / last * array.pitch;
-  array.bytes = (elements * (narrow ? 2 : arithmetic_bytes(of.dtype)) + 15) / 16 * 16;
-  return array;
-}
-
-std::int64_t place_arrays(std::vector<ArrayLife> lives, std::vector<SharedArray>& arrays) {
-  std::sort(lives.begin(), lives.end(), [](const ArrayLife& a, const ArrayLife& b) {
-    return std::pair(a.begin, a.array) < std::pair(b.begin, b.array);
-  });
+/// Places each array in the first gap that the arrays before it leave. Returns the bytes of all.
+std::int64_t place_in_order(const std::vector<ArrayLife>& lives, std::vector<SharedArray>& arrays) {
   std::vector<ArrayLife> placed;
   std::int64_t bytes = kBlockScratchBytes;
   for (const ArrayLife& life : lives) {
@@ -52,6 +38,35 @@ std::int64_t place_arrays(std::vector<ArrayLife> lives, std::vector<SharedArray>
     bytes = std::max(bytes, array.offset + array.bytes);
   }
   return bytes;
+}
+
+}  // namespace
+
+SharedArray shared_array(const tile::Kernel& kernel, const tile::ValueInfo& of, bool narrow, bool computed) {
+  SharedArray array{of.dtype, narrow, of.lanes, 1, 0, 0};
+  const std::int64_t last = kernel.axes[static_cast<std::size_t>(of.lanes.back())].extent;
+  // The pitch is odd (narrow: an odd number of 16-byte packets). So the elements of a column, or narrow rows
+  // of 16 bytes, lie in distinct banks.
+  array.pitch = narrow ? (parts_of(last, 8) | 1) * 8 : of.lanes.size() == 2 && last > 1 ? last | 1 : last;
+  std::int64_t rows = extent_of(kernel, of.lanes) / last;
+  if (computed && narrow) rows = parts_of(rows, 16) * 16;  // put_tile writes 16 at once
+  const std::int64_t elements = rows * array.pitch;
+  array.bytes = (elements * (narrow ? 2 : arithmetic_bytes(of.dtype)) + 15) / 16 * 16;
+  return array;
+}
+
+std::int64_t place_arrays(std::vector<ArrayLife> lives, std::vector<SharedArray>& arrays) {
+  std::ranges::sort(lives, {}, [](const ArrayLife& life) { return std::pair(life.begin, life.array); });
+  std::vector<ArrayLife> largest_first = lives;
+  std::ranges::stable_sort(largest_first, std::greater<>(), [&](const ArrayLife& life) {
+    return arrays[static_cast<std::size_t>(life.array)].bytes;
+  });
+  std::vector<SharedArray> others = arrays;
+  const std::int64_t bytes = place_in_order(lives, arrays);
+  const std::int64_t other_bytes = place_in_order(largest_first, others);
+  if (other_bytes >= bytes) return bytes;
+  arrays = std::move(others);
+  return other_bytes;
 }
 
 }  // namespace rewire::codegen::cuda

@@ -9,8 +9,8 @@
 
 namespace rewire::codegen::cuda {
 
-/// Returns the array of a value with lanes; its offset is not set yet.
-SharedArray shared_array(const tile::Kernel& kernel, const tile::ValueInfo& of, bool narrow);
+/// Returns the array of a value with lanes; its offset is not set yet. `computed`: it is not a load's.
+SharedArray shared_array(const tile::Kernel& kernel, const tile::ValueInfo& of, bool narrow, bool computed);
 
 /// The life of an array, from the step that writes it to the last step that reads it.
 struct ArrayLife {
@@ -18,7 +18,8 @@ struct ArrayLife {
   std::int32_t array = -1;
 };
 
-/// Sets the offsets of the arrays in `lives`. Returns the bytes of all, the block's scratch included.
+/// Sets the offsets of the arrays in `lives`: in the order in which they are written, or the largest first if
+/// that takes fewer bytes. Returns the bytes of all, the block's scratch included.
 std::int64_t place_arrays(std::vector<ArrayLife> lives, std::vector<SharedArray>& arrays);
 
 }  // namespace rewire::codegen::cuda

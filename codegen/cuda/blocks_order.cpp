@@ -10,7 +10,13 @@ namespace rewire::codegen::cuda {
 using tile::Node;
 using tile::TileValue;
 
+void BlockOrder::finish_copies() {
+  if (copying_) lines_.line("finish_copies();");
+  copying_ = false;
+}
+
 void BlockOrder::barrier() {
+  finish_copies();
   lines_.line("__syncthreads();");
   read_.clear();
   written_.clear();

@@ -17,6 +17,11 @@ class BlockOrder {
       : kernel_(kernel), plan_(plan), lines_(lines) {}
 
   void barrier();
+  /// Notes that copies into shared memory are in flight (write_copies). They are finished before the next
+  /// barrier, and no step reads them before that.
+  void start_copies() { copying_ = true; }
+  /// Writes the wait for copies in flight.
+  void finish_copies();
   /// Writes a barrier if anything was read or written since the last one.
   void before_all();
   /// Writes a barrier before a step that reads what was written since the last barrier, or writes what was
@@ -35,6 +40,7 @@ class BlockOrder {
   Lines& lines_;
   std::vector<Span> read_, written_;  // since the last barrier
   std::set<std::int32_t> touched_;    // arguments accessed that the kernel may write
+  bool copying_ = false;
 };
 
 }  // namespace rewire::codegen::cuda

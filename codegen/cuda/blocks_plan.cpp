@@ -24,9 +24,12 @@ constexpr int kAgainLimit = 4;  // the most ops of a value that each reader reco
 constexpr int kNever = 1000;
 
 /// Plans a kernel: its steps, the homes of its values, and the places of its arrays in shared memory.
+/// `copies_all`: beside products on tensor cores, all loads of two lanes that are bf16 are copied into shared
+/// memory, so that they are in flight together.
 class BlockLayout {
  public:
-  BlockLayout(const Kernel& kernel, const DeviceTarget& target) : kernel_(kernel), target_(target) {
+  BlockLayout(const Kernel& kernel, const DeviceTarget& target, bool copies_all)
+      : kernel_(kernel), target_(target), copies_all_(copies_all) {
     plan_.values.resize(kernel.values.size());
     plan_.by_partition = walks_parts(kernel);
   }
@@ -36,12 +39,13 @@ class BlockLayout {
     find_definitions();
     while (true) {
       choose_narrow();
+      choose_rows();
       choose_again();
       choose_steps();
       choose_homes();
       place_values();
       if (plan_.shared_bytes <= target_.shared_bytes_per_block) return std::move(plan_);
-      if (!unstage()) return std::nullopt;
+      if (copies_all_ || !unstage()) return std::nullopt;
     }
   }
 
@@ -83,6 +87,40 @@ class BlockLayout {
       narrow_.insert(dot->a.id);
       narrow_.insert(dot->b.id);
     });
+    if (!copies_all_ || narrow_.empty()) return;
+    visit_nodes(kernel_, [&](const Node& node) {
+      const auto* load = std::get_if<tile::Load>(&node);
+      if (load == nullptr || load->index || !is_narrow(load->result) || !is_read_only(kernel_, load->access))
+        return;
+      staged_.insert(load->result.id);
+      narrow_.insert(load->result.id);
+    });
+  }
+
+  // --- values of one lane that products on tensor cores read
+
+  /// Finds the values of one lane that are computed from loads and read along with the elements of products
+  /// on tensor cores. A thread reads them again for each tile, so they are kept in shared memory.
+  void choose_rows() {
+    rows_.clear();
+    if (narrow_.empty()) return;
+    std::set<std::int32_t> loaded;
+    visit_nodes(kernel_, [&](const Node& node) {
+      const TileValue result = tile::result_of(node);
+      if (!result) return;
+      const std::vector<TileValue> operands = tile::operands_of(node);
+      if (info(result).lanes.size() == 1) {
+        const bool from_loads =
+            std::ranges::any_of(operands, [&](TileValue operand) { return loaded.contains(operand.id); });
+        if (std::holds_alternative<tile::Load>(node) ||
+            (std::holds_alternative<tile::Pointwise>(node) && from_loads))
+          loaded.insert(result.id);
+      } else if (std::holds_alternative<tile::Pointwise>(node) && info(result).lanes.size() == 2) {
+        for (TileValue operand : operands) {
+          if (loaded.contains(operand.id)) rows_.insert(operand.id);
+        }
+      }
+    });
   }
 
   // --- values that their readers recompute
@@ -114,14 +152,16 @@ class BlockLayout {
         const bool staged = staged_.contains(result.id) && !unstaged_.contains(result.id);
         own =
             is_read_only(kernel_, load->access) ? 1 + (load->index ? operand_cost(load->index) : 0) : kNever;
-        if (!staged && own <= kAgainLimit) home = BlockHome::again;
+        if (!staged && !rows_.contains(result.id) && own <= kAgainLimit) home = BlockHome::again;
       } else if (const auto* op = std::get_if<tile::Pointwise>(&node)) {
         own = op_cost(op->code);
         for (TileValue operand : op->operands) own = std::min(own + operand_cost(operand), kNever);
-        if (own <= kAgainLimit && !staged_.contains(result.id)) home = BlockHome::again;
+        if (own <= kAgainLimit && !staged_.contains(result.id) && !rows_.contains(result.id))
+          home = BlockHome::again;
       }
       const bool finished = std::holds_alternative<tile::Reduce>(node) ||
-                            std::holds_alternative<tile::Dot>(node) || staged_.contains(result.id);
+                            std::holds_alternative<tile::Dot>(node) || staged_.contains(result.id) ||
+                            rows_.contains(result.id);
       value(result).home = home;
       if (home == BlockHome::local) own = finished ? 1 : kNever;  // 1: it is in shared memory anyway
     });
@@ -169,12 +209,13 @@ class BlockLayout {
       const bool inside = kind == StepKind::loop || kind == StepKind::tensor_dot;
       if (!inside || outside.contains(static_cast<std::int32_t>(id))) {
         own.home = BlockHome::shared;
-        own.array = add_array(kernel_.values[id], narrow_.contains(static_cast<std::int32_t>(id)));
+        own.array = add_array(kernel_.values[id], narrow_.contains(static_cast<std::int32_t>(id)),
+                              !std::holds_alternative<tile::Load>(*own.node));
       }
     }
     for (const tile::Carried& carried : kernel_.carried) {
       const bool scalar = info(carried.entry).lanes.empty();
-      plan_.carried_arrays.push_back(scalar ? -1 : add_array(info(carried.entry), false));
+      plan_.carried_arrays.push_back(scalar ? -1 : add_array(info(carried.entry), false, true));
       for (TileValue of : {carried.entry, carried.last}) {
         value(of).home = scalar ? BlockHome::scalar : BlockHome::shared;
         value(of).array = plan_.carried_arrays.back();
@@ -194,8 +235,8 @@ class BlockLayout {
     }
   }
 
-  std::int32_t add_array(const tile::ValueInfo& of, bool narrow) {
-    plan_.arrays.push_back(shared_array(kernel_, of, narrow));
+  std::int32_t add_array(const tile::ValueInfo& of, bool narrow, bool computed) {
+    plan_.arrays.push_back(shared_array(kernel_, of, narrow, computed));
     return static_cast<std::int32_t>(plan_.arrays.size()) - 1;
   }
 
@@ -238,10 +279,11 @@ class BlockLayout {
 
   const Kernel& kernel_;
   const DeviceTarget& target_;
+  const bool copies_all_;
   BlockPlan plan_;
   std::vector<BlockStep> steps_;
   std::vector<int> known_at_, last_read_;  // by value: steps
-  std::set<std::int32_t> staged_, unstaged_, narrow_;
+  std::set<std::int32_t> staged_, unstaged_, narrow_, rows_;
   int body_begin_ = 0, body_end_ = -1;
 };
 
@@ -255,11 +297,19 @@ std::vector<BlockStep*> products_of(BlockPlan& plan) {
   return found;
 }
 
+/// Lays out a kernel. Loads that no product needs are copied if they take no shared memory of their own.
+std::optional<BlockPlan> lay_out(const Kernel& kernel, const DeviceTarget& target) {
+  std::optional<BlockPlan> plan = BlockLayout(kernel, target, false).plan();
+  if (!plan || products_of(*plan).empty()) return plan;
+  std::optional<BlockPlan> copied = BlockLayout(kernel, target, true).plan();
+  return copied && copied->shared_bytes <= plan->shared_bytes ? copied : plan;
+}
+
 }  // namespace
 
 std::optional<BlockPlan> plan_block(const Kernel& kernel, const DeviceTarget& target,
                                     const BlockSchedule* schedule) {
-  std::optional<BlockPlan> plan = BlockLayout(kernel, target).plan();
+  std::optional<BlockPlan> plan = lay_out(kernel, target);
   if (!plan) return std::nullopt;
   const BlockFacts facts = block_facts(kernel, *plan, target);
   if (schedule != nullptr && !fits(facts, *schedule)) return std::nullopt;
@@ -269,14 +319,14 @@ std::optional<BlockPlan> plan_block(const Kernel& kernel, const DeviceTarget& ta
   const std::vector<BlockStep*> products = products_of(*plan);
   for (std::size_t i = 0; i < products.size(); ++i) {
     products[i]->width = taken.widths[i];
-    products[i]->held_rows = holds_rows(facts, facts.products[i]);
+    products[i]->held_rows = holds_rows(facts, facts.products[i], taken.threads / 32);
   }
   return plan;
 }
 
 std::vector<BlockSchedule> block_schedules(const Kernel& kernel, const DeviceTarget& target,
                                            std::size_t most) {
-  const std::optional<BlockPlan> plan = BlockLayout(kernel, target).plan();
+  const std::optional<BlockPlan> plan = lay_out(kernel, target);
   if (!plan) return {};
   return block_schedules(block_facts(kernel, *plan, target), most);
 }

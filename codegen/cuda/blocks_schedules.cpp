@@ -11,12 +11,15 @@ namespace {
 
 constexpr std::int64_t kBesideProducts = 60;     // registers per thread besides the elements of products
 constexpr std::int64_t kBesideChains = 48;       // the same, if other products are chained to them
+constexpr std::int64_t kWiderTile = 16;          // more registers for each 8 columns beyond 16, at most
 constexpr std::int64_t kMostRegisters = 255;     // registers per thread
 constexpr std::int64_t kHeldRegisters = 128;     // registers per thread for chained sums and held rows
+constexpr std::int64_t kHeldWarps = 8;           // the most warps of a block that hold rows
 constexpr std::int64_t kSchedulers = 4;          // per multiprocessor, each with warps of its own
 constexpr std::int64_t kRegisters = 16384 / 32;  // registers of a scheduler per lane of its warps
 constexpr std::int64_t kReservedShared = 1024;   // bytes per block that the system reserves
-constexpr std::int64_t kFewestWarps = 4, kMostWarps = 8;     // per block with products on tensor cores
+constexpr std::int64_t kFewestWarps = 4, kMostWarps = 8;  // per block with products on tensor cores
+constexpr std::int64_t kMostChainedWarps = 16;            // the same, if other products are chained to them
 constexpr int kFewestThreads = 64, kMostBlockThreads = 256;  // per block without them
 constexpr int kResidentThreads = 2048;                       // threads per multiprocessor
 
@@ -34,6 +37,24 @@ bool takes_width(const ProductFacts& product, std::int64_t width) {
   return width <= 4 || std::ssize(product.inner) * 4 * width <= 48;
 }
 
+/// Estimates the registers per thread of one step, without a limit.
+std::int64_t registers_of(const BlockFacts& facts, const ProductFacts& product, std::int64_t width,
+                          std::int64_t warps) {
+  const std::int64_t chained = product.chained_registers();
+  const std::int64_t held = holds_rows(facts, product, warps) ? product.row_registers() : 0;
+  const std::int64_t registers = std::ssize(product.inner) * 4 * width + chained + held +
+                                 (chained > 0 ? kBesideChains : kBesideProducts);
+  return (registers + 7) / 8 * 8;
+}
+
+/// Returns whether a block's threads have the registers for a width. A scheduler's warps share its registers.
+bool has_registers(const BlockFacts& facts, const ProductFacts& product, std::int64_t width,
+                   std::int64_t warps) {
+  const std::int64_t beyond = std::max<std::int64_t>(width - 2, 0) * kWiderTile;
+  return warps <= kHeldWarps ||
+         registers_of(facts, product, width, warps) + beyond <= kRegisters / parts_of(warps, kSchedulers);
+}
+
 struct Width {
   std::int64_t clocks = 0;  // estimate for the step
   std::int64_t width = 1;   // of a warp's tile, in 8 columns
@@ -46,10 +67,10 @@ std::vector<Width> widths_of(const BlockFacts& facts, const ProductFacts& produc
   };
   std::vector<Width> widths;
   for (std::int64_t width = 1; width <= product.column_tiles; ++width) {
-    if (!takes_width(product, width)) continue;
+    if (!takes_width(product, width) || !has_registers(facts, product, width, warps)) continue;
     std::int64_t tile = width * 24;  // clocks of the work on its elements
     for (const std::int64_t inner : product.inner)
-      tile += clocks_of_product(inner, holds_rows(facts, product) ? 0 : 4, width);
+      tile += clocks_of_product(inner, holds_rows(facts, product, warps) ? 0 : 4, width);
     for (const std::int64_t columns : product.chained)
       tile += clocks_of_product(parts_of(width, 2), 0, columns);
     const std::int64_t right = parts_of(product.column_tiles, width);
@@ -69,21 +90,17 @@ std::int64_t clocks_of(const BlockFacts& facts, std::int64_t warps) {
 }
 
 /// Estimates the registers per thread.
-std::int64_t registers_of(const BlockFacts& facts, const std::vector<int>& widths) {
+std::int64_t registers_of(const BlockFacts& facts, const std::vector<int>& widths, std::int64_t warps) {
   std::int64_t registers = 0;
-  for (std::size_t i = 0; i < facts.products.size(); ++i) {
-    const ProductFacts& product = facts.products[i];
-    const std::int64_t chained = product.chained_registers();
-    const std::int64_t held = holds_rows(facts, product) ? product.row_registers() : 0;
-    registers = std::max(registers, std::ssize(product.inner) * 4 * widths[i] + chained + held +
-                                        (chained > 0 ? kBesideChains : kBesideProducts));
-  }
-  return std::min<std::int64_t>((registers + 7) / 8 * 8, kMostRegisters);
+  for (std::size_t i = 0; i < facts.products.size(); ++i)
+    registers = std::max(registers, registers_of(facts, facts.products[i], widths[i], warps));
+  return std::min(registers, kMostRegisters);
 }
 
 /// Returns how many blocks both the registers and the shared memory of a multiprocessor can hold.
 int resident_of(const BlockFacts& facts, const BlockSchedule& schedule) {
-  const std::int64_t warps = kRegisters / registers_of(facts, schedule.widths) * kSchedulers;
+  const std::int64_t registers = registers_of(facts, schedule.widths, schedule.threads / 32);
+  const std::int64_t warps = kRegisters / registers * kSchedulers;
   const std::int64_t blocks = std::min(warps * 32 / schedule.threads, blocks_in_shared(facts));
   return static_cast<int>(std::clamp<std::int64_t>(blocks, 1, kResidentThreads / schedule.threads));
 }
@@ -96,14 +113,22 @@ BlockSchedule of_warps(const BlockFacts& facts, std::int64_t warps) {
   return schedule;
 }
 
-/// Returns the most warps worth using. In a step with chained products, a warp without rows of its own idles
-/// most of the time.
-std::int64_t most_warps(const BlockFacts& facts) {
-  std::int64_t most = 0;
+/// Returns the numbers of warps worth using. In a step with chained products, a warp without rows of its own
+/// idles most of the time.
+std::vector<std::int64_t> warps_of(const BlockFacts& facts) {
+  std::int64_t rows = 0;
   for (const ProductFacts& product : facts.products) {
-    if (!product.chained.empty()) most = std::max(most, product.row_tiles);
+    if (!product.chained.empty()) rows = std::max(rows, product.row_tiles);
   }
-  return most == 0 ? kMostWarps : std::clamp(most, kFewestWarps, kMostWarps);
+  const std::int64_t most = rows == 0 ? kMostWarps : std::clamp(rows, kFewestWarps, kMostChainedWarps);
+  std::vector<std::int64_t> counts;
+  for (std::int64_t warps = kFewestWarps; warps <= most; ++warps) {
+    const bool possible = std::ranges::all_of(facts.products, [&](const ProductFacts& product) {
+      return !widths_of(facts, product, warps).empty();
+    });
+    if (possible) counts.push_back(warps);
+  }
+  return counts;
 }
 
 /// Returns a schedule without tensor cores. Dots need several resident blocks to hide their latency; long
@@ -161,13 +186,12 @@ BlockFacts block_facts(const tile::Kernel& kernel, const BlockPlan& plan, const 
 /// multiprocessor.
 BlockSchedule modelled_block(const BlockFacts& facts) {
   if (facts.products.empty()) return of_threads(facts, modelled_threads(facts));
-  const std::int64_t most = most_warps(facts);
-  std::int64_t best = clocks_of(facts, kFewestWarps);
-  for (std::int64_t warps = kFewestWarps; warps <= most; ++warps)
-    best = std::min(best, clocks_of(facts, warps));
-  std::int64_t warps = kFewestWarps;
-  while (warps < most && clocks_of(facts, warps) * 10 > best * 11) ++warps;
-  return of_warps(facts, warps);
+  const std::vector<std::int64_t> counts = warps_of(facts);
+  std::int64_t best = clocks_of(facts, counts[0]);
+  for (const std::int64_t warps : counts) best = std::min(best, clocks_of(facts, warps));
+  const auto fewest = std::ranges::find_if(
+      counts, [&](std::int64_t warps) { return clocks_of(facts, warps) * 10 <= best * 11; });
+  return of_warps(facts, *fewest);
 }
 
 std::vector<BlockSchedule> block_schedules(const BlockFacts& facts, std::size_t most) {
@@ -185,11 +209,11 @@ std::vector<BlockSchedule> block_schedules(const BlockFacts& facts, std::size_t 
     return list;
   }
   std::vector<std::pair<std::int64_t, std::int64_t>> others;  // clocks, warps
-  for (std::int64_t warps = kFewestWarps; warps <= kMostWarps; ++warps) {
+  for (const std::int64_t warps : warps_of(facts)) {
     if (warps * 32 != model.threads) others.emplace_back(clocks_of(facts, warps), warps);
   }
   std::ranges::sort(others);
-  add(of_warps(facts, others[0].second));
+  if (!others.empty()) add(of_warps(facts, others[0].second));
   add(with_next_width(facts, model));
   add(with_blocks(model, model.resident_blocks - 1));
   for (const auto& [clocks, warps] : others) add(of_warps(facts, warps));
@@ -202,14 +226,16 @@ bool fits(const BlockFacts& facts, const BlockSchedule& schedule) {
     return false;
   if (schedule.widths.size() != facts.products.size()) return false;
   for (std::size_t i = 0; i < facts.products.size(); ++i) {
-    if (!takes_width(facts.products[i], schedule.widths[i])) return false;
+    const ProductFacts& product = facts.products[i];
+    if (!takes_width(product, schedule.widths[i])) return false;
+    if (!has_registers(facts, product, schedule.widths[i], schedule.threads / 32)) return false;
   }
   return true;
 }
 
-bool holds_rows(const BlockFacts& facts, const ProductFacts& product) {
+bool holds_rows(const BlockFacts& facts, const ProductFacts& product, std::int64_t warps) {
   const std::int64_t chained = product.chained_registers();
-  return chained > 0 && !product.whole_rows && blocks_in_shared(facts) < 2 &&
+  return warps <= kHeldWarps && chained > 0 && !product.whole_rows && blocks_in_shared(facts) < 2 &&
          chained + product.row_registers() <= kHeldRegisters;
 }
 

@@ -28,7 +28,7 @@ std::vector<BlockSchedule> block_schedules(const BlockFacts& facts, std::size_t 
 /// Returns whether a kernel can be written with the schedule. A recorded one may be another kernel's.
 bool fits(const BlockFacts& facts, const BlockSchedule& schedule);
 /// Returns whether a warp keeps the rows of the products' left operands in registers. It does if shared
-/// memory has room for one block alone, so that threads have registers to spare.
-bool holds_rows(const BlockFacts& facts, const ProductFacts& product);
+/// memory has room for one block alone, and the block's threads leave registers for them.
+bool holds_rows(const BlockFacts& facts, const ProductFacts& product, std::int64_t warps);
 
 }  // namespace rewire::codegen::cuda

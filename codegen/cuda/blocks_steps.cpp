@@ -15,8 +15,7 @@ using tile::Node;
 using tile::TileValue;
 using Lanes = std::vector<std::int32_t>;
 
-constexpr std::int64_t kTileRegisters = 144;   // registers per thread for the elements of products
-constexpr std::int64_t kChainRegisters = 112;  // the same, with the sums of chained products included
+constexpr std::int64_t kTileRegisters = 144;  // registers per thread for the elements of products
 
 /// Returns the one of a value's two lanes that is not `lane`.
 std::int32_t other_lane_of(const Kernel& kernel, TileValue of, std::int32_t lane) {

@@ -10,6 +10,12 @@
 
 namespace rewire::codegen::cuda {
 
+/// Registers per thread for the elements of a step's products and the sums of those chained to them.
+inline constexpr std::int64_t kChainRegisters = 112;
+/// The most columns of which two chained products have their sums in registers, beside the elements of 16
+/// columns of two products.
+inline constexpr std::int64_t kChainedColumns = (kChainRegisters - 2 * 8) / (2 * 4) * 8;
+
 struct BlockSteps {
   std::vector<BlockStep> steps;       // prologue, body, epilogue
   std::vector<int> known_at;          // by value: the step that computes it

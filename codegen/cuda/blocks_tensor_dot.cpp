@@ -43,31 +43,66 @@ class TensorDotWriter {
     const std::int64_t down = parts_of(rows, 16), right = parts_of(columns, 8 * width_);
     const bool walks = !chained_.empty() && right > 1;
     const std::int64_t across = chained_.empty() ? right : 1;
-    lines_.open("for (int tile = int(threadIdx.x) / 32; tile < {}; tile += {})", down * across,
-                plan_.threads / 32);
+    open_tiles(down * across);
     lines_.line("const int down = {};", across == 1 ? "tile * 16" : fmt::format("tile / {} * 16", across));
     if (across > 1) lines_.line("const int right = tile % {} * {};", across, 8 * width_);
     start_chained();
-    const bool held = walks && step_.held_rows;
-    if (held) hold_rows();
+    held_ = walks && step_.held_rows;
+    if (held_) hold_rows();
     if (walks) {
-      lines_.directive("#pragma unroll 1");
-      lines_.open("for (int right = 0; right < {}; right += {})", columns, 8 * width_);
+      walk(columns);
+    } else {
+      write_columns(has_right() ? "right" : "0");
     }
-    for (const tile::Dot* dot : dots_of(step_)) write_product(*dot, held);
-    const std::vector<Pass> passes = passes_of(step_.lanes);
-    for (const Pass& pass : passes) write_pass(pass, &pass == &passes.front());
-    for (const tile::Dot* dot : chained_) {
-      lines_.line("multiply_tile<{}, {}>({}, {}_tile, {}, {});", chained_width(*dot), width_, tile_of(*dot),
-                  text_.name(dot->a), narrow_operand(dot->b, dot->contract), walks ? "right" : "0");
-    }
-    if (walks) lines_.close();
     write_after_chained();
     lines_.close();
     values_.release_all();
   }
 
  private:
+  // --- the tiles of a warp
+
+  /// Opens a loop over a warp's tiles, or a condition if it has one at most.
+  void open_tiles(std::int64_t tiles) {
+    const std::int64_t warps = plan_.threads / 32;
+    if (tiles > warps) {
+      lines_.open("for (int tile = int(threadIdx.x) / 32; tile < {}; tile += {})", tiles, warps);
+    } else {
+      lines_.open("if (const int tile = int(threadIdx.x) / 32; tile < {})", tiles);
+    }
+  }
+
+  /// Writes the columns of a warp's rows tile by tile. The last tile is written apart if the columns end in
+  /// it, so that no other has to look for the end.
+  void walk(std::int64_t columns) {
+    const std::int64_t whole = columns / (8 * width_) * (8 * width_);
+    if (whole > 0) {
+      within_ = width_ % 2 == 0;
+      lines_.directive("#pragma unroll 1");
+      lines_.open("for (int right = 0; right < {}; right += {})", within_ ? whole : columns, 8 * width_);
+      write_columns("right");
+      lines_.close();
+    }
+    const bool apart = whole < columns && (whole == 0 || within_);
+    within_ = false;
+    if (!apart) return;
+    lines_.open("");
+    lines_.line("const int right = {};", whole);
+    write_columns("right");
+    lines_.close();
+  }
+
+  /// Writes the products of one tile, the work on its elements, and what it adds to the chained products.
+  void write_columns(const std::string& right) {
+    for (const tile::Dot* dot : dots_of(step_)) write_product(*dot, right);
+    const std::vector<Pass> passes = passes_of(step_.lanes);
+    for (const Pass& pass : passes) write_pass(pass, &pass == &passes.front());
+    for (const tile::Dot* dot : chained_) {
+      lines_.line("multiply_tile<{}, {}, {}>({}, {}_tile, {}, {});", chained_width(*dot), width_, within_,
+                  tile_of(*dot), text_.name(dot->a), narrow_operand(dot->b, dot->contract), right);
+    }
+  }
+
   // --- products
 
   std::string narrow_operand(TileValue value, std::int32_t contract) const {
@@ -93,15 +128,14 @@ class TensorDotWriter {
     }
   }
 
-  void write_product(const tile::Dot& dot, bool held) {
-    const std::string name = tile_of(dot), right = has_right() ? "right" : "0";
+  void write_product(const tile::Dot& dot, const std::string& right) {
+    const std::string name = tile_of(dot), b = narrow_operand(dot.b, dot.contract);
     lines_.line("float {}[{}];  // {}", name, 4 * width_, sum_of(dot));
-    const std::string b = narrow_operand(dot.b, dot.contract);
-    if (held) {
-      lines_.line("multiply_rows<{}>({}, {}, {}, {});", width_, name, held_of(dot), b, right);
+    if (held_) {
+      lines_.line("multiply_rows<{}, {}>({}, {}, {}, {});", width_, within_, name, held_of(dot), b, right);
     } else {
-      lines_.line("multiply<{}>({}, {}, {}, down, {});", width_, name, narrow_operand(dot.a, dot.contract), b,
-                  right);
+      lines_.line("multiply<{}, {}>({}, {}, {}, down, {});", width_, within_, name,
+                  narrow_operand(dot.a, dot.contract), b, right);
     }
     values_.hold(dot.result, name + "[e]");
   }
@@ -121,8 +155,10 @@ class TensorDotWriter {
   }
 
   /// Writes the work on the elements of chained products, for all products that have the same columns at
-  /// once.
+  /// once. The block's place is declared anew, since the products leave few registers to keep it.
   void write_after_chained() {
+    if (chained_.empty()) return;
+    if (!plan_.by_partition) declare_places(plan_, text_, lines_, "block_again()");
     std::set<std::int32_t> done;
     for (const tile::Dot* dot : chained_) {
       column_ = column_of(text_.kernel(), *dot);
@@ -258,7 +294,7 @@ class TensorDotWriter {
     return fmt::format("{}fragment_column(e)", has_right() ? "right + " : "");
   }
   /// Returns whether a tile has columns beyond the end of the axis.
-  bool column_ends() const { return text_.axis(column_).extent % (8 * width_) != 0; }
+  bool column_ends() const { return !within_ && text_.axis(column_).extent % (8 * width_) != 0; }
 
   /// Opens a loop over the elements of a tile that lie within the product. `by_element`: elements are
   /// written one by one, so rows and columns beyond the end are skipped. Otherwise they repeat the last one,
@@ -354,19 +390,17 @@ class TensorDotWriter {
   }
   void write_tile(const Node& node) {
     const std::string at = has_right() ? "down, right" : "down, 0";
-    const std::string shape =
-        fmt::format("{}, {}, {}", width_, text_.axis(step_.row).extent, text_.axis(column_).extent);
     if (const auto* store = std::get_if<tile::Store>(&node)) {
       if (!stores_tile(*store)) return;
-      lines_.line("store_tile<{}, {}>({}, {}_tile, {});", shape,
-                  store->access.strides[static_cast<std::size_t>(step_.row)], text_.pointer(store->access),
-                  text_.argument(store->access.argument), at);
+      lines_.line("store_tile<{}, {}, {}, {}>({}, {}_tile, {});", width_, text_.axis(step_.row).extent,
+                  text_.axis(column_).extent, store->access.strides[static_cast<std::size_t>(step_.row)],
+                  text_.pointer(store->access), text_.argument(store->access.argument), at);
       return;
     }
     const TileValue result = tile::result_of(node);
     if (!puts_tile(result)) return;
-    lines_.line("put_tile<{}, {}>({}, {}_tile, {});", shape, plan_.array_of(result).pitch, text_.name(result),
-                text_.name(result), at);
+    lines_.line("put_tile<{}, {}, {}, {}>({}, {}_tile, {});", width_, within_, text_.axis(column_).extent,
+                plan_.array_of(result).pitch, text_.name(result), text_.name(result), at);
   }
 
   /// Gives the result of a sum along rows to the threads that share a row, and to the whole block if a later
@@ -397,6 +431,8 @@ class TensorDotWriter {
   std::int32_t column_;
   std::int64_t width_;
   bool repeats_columns_ = false;  // in the pass being written
+  bool held_ = false;             // the rows of the left operands are in registers
+  bool within_ = false;           // the tile being written is within the columns
 };
 
 }  // namespace

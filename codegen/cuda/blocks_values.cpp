@@ -6,8 +6,40 @@
 
 namespace rewire::codegen::cuda {
 
+using tile::AxisUse;
 using tile::Node;
 using tile::TileValue;
+
+std::int64_t walkers_of(const BlockPlan& plan, const tile::Kernel& kernel) {
+  if (axes_of(kernel, AxisUse::row).empty()) return 1;
+  return plan.by_partition ? kernel.partitions : kernel.row_count();
+}
+
+void declare_places(const BlockPlan& plan, const KernelText& text, Lines& lines, const std::string& block) {
+  const tile::Kernel& kernel = text.kernel();
+  const auto declare = [&](AxisUse use, const std::string& index, std::int64_t count) {
+    if (count == 1) return;
+    std::string name;
+    int axes = 0;
+    for (std::int32_t axis : axes_of(kernel, use)) {
+      if (text.axis(axis).extent == 1) continue;
+      ++axes;
+      name = text.axis(axis).name;
+    }
+    if (axes != 1) name = use == AxisUse::outer ? "outer" : "row";
+    lines.line("const int {} = {};", name, index);
+    text.declare_indices(lines, use, name);
+  };
+  const std::int64_t walkers = walkers_of(plan, kernel);
+  const std::int64_t outer = extent_of(kernel, axes_of(kernel, AxisUse::outer));
+  declare(AxisUse::outer, walkers == 1 ? block : fmt::format("{} / {}", block, walkers), outer);
+  const std::string walker = outer == 1 ? block : fmt::format("{} % {}", block, walkers);
+  if (!plan.by_partition) {
+    declare(AxisUse::row, walker, kernel.row_count());
+  } else if (kernel.partitions > 1) {
+    lines.line("const int part = {};", walker);
+  }
+}
 
 Expression BlockValues::read(TileValue value) {
   if (const auto held = held_.find(value.id); held != held_.end()) return {held->second};

@@ -13,6 +13,11 @@
 
 namespace rewire::codegen::cuda {
 
+/// Returns the blocks of an instance: one, or one for each part or row.
+std::int64_t walkers_of(const BlockPlan& plan, const tile::Kernel& kernel);
+/// Declares the indices of the axes that a block is one point of. `block` is the text of its number.
+void declare_places(const BlockPlan& plan, const KernelText& text, Lines& lines, const std::string& block);
+
 class BlockValues {
  public:
   BlockValues(const BlockPlan& plan, const KernelText& text, Lines& lines)

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "codegen/cuda/blocks.h"
+#include "codegen/cuda/blocks_steps.h"
 #include "codegen/cuda/rows.h"
 #include "codegen/cuda/transposes.h"
 #include "ir/error.h"
@@ -65,6 +66,7 @@ WorkGrain work_grain(const DeviceTarget& target) {
   grain.bias_like_result = grain.any_float_product = true;
   grain.narrow_attention_elements = 16384 / share;
   grain.narrow_gradient_elements = (target.shared_bytes_per_block - kBesideTiles) / 2;
+  grain.narrow_summed_width = kChainedColumns;
   grain.table_bytes = kTableBytes;
   grain.row_sum_lanes = 0;
   grain.lanes_side_by_side = 128;  // 8 threads of 16 elements: most plans of rows_plan.h

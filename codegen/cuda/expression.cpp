@@ -97,6 +97,7 @@ Expression float_op(Opcode code, const std::vector<Expression>& x, bool wide) {
     case Opcode::sigmoid:
       return call("sigmoid", x);
     case Opcode::pow:
+      if (!wide && x[0].text == literal(2, DType::f32)) return call("power_of_two", {x[1]});
       return call(wide ? "pow" : "powf", x);
     case Opcode::div:
       return binary(x, "/", Binding::product);

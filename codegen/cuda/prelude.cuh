@@ -25,6 +25,12 @@ REWIRE_DEVICE u32 bits_of_float(float x) {
 REWIRE_DEVICE float inverse_sqrt(float x) {
   return rsqrtf(x);
 }
+// 2^x, within 2 ulp; 0 where that is below the least normal number.
+REWIRE_DEVICE float power_of_two(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 
 // The larger and the smaller of two, NaN if either is.
 REWIRE_DEVICE float larger_or_nan(float a, float b) {
@@ -92,6 +98,13 @@ REWIRE_DEVICE void load_matrices(u32 (&x)[4], const void* row) {
                  : "r"(address)
                  : "memory");
   }
+}
+
+// The block's number, read anew: what was computed from it before does not stay in registers until here.
+REWIRE_DEVICE int block_again() {
+  int x;
+  asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(x));
+  return x;
 }
 
 // Copies into shared memory, 16 bytes or less, both aligned to that: 4 and more go past registers and may be
@@ -501,17 +514,22 @@ struct Narrow {
 };
 
 // The 16 x 16 elements from (other, inner) on as multiply_16x8x16 wants its left operand, or two of its right
-// one. Beyond the end, rows and columns repeat the last; kEnd: what is beyond the sum's end is zero.
-template <bool kLeft, bool kEnd, class M>
+// one. Beyond the end, rows and columns repeat the last. kEnd: the sum ends within them, and what is beyond its
+// end is zero. kWithin: all of `other` is within the matrix; kPast: the sum may end within them.
+template <bool kLeft, bool kEnd, bool kWithin, bool kPast, class M>
 REWIRE_DEVICE void load_fragment(u32 (&x)[4], M matrix, int other, int inner) {
   const int lane = int(threadIdx.x) % 32;
-  const int o = other + (kLeft ? lane / 8 % 2 : lane / 16) * 8;
-  const int k = inner + (kLeft ? lane / 16 : lane / 8 % 2) * 8;
+  const int o = (kLeft ? lane / 8 % 2 : lane / 16) * 8, k = (kLeft ? lane / 16 : lane / 8 % 2) * 8;
   constexpr int kRows = M::kDown ? M::kInner : M::kOther, kColumns = M::kDown ? M::kOther : M::kInner;
-  int row = (M::kDown ? k : o) + lane % 8, column = M::kDown ? o : k;
-  if (kRows % 16 != 0) row = minimum(row, kRows - 1);
-  if (kColumns % 16 != 0) column = minimum(column, M::kPitch - 8);
-  load_matrices<M::kDown>(x, matrix.at + row * M::kPitch + column);
+  constexpr bool kRowsEnd = kRows % 16 != 0 && (M::kDown ? kPast : !kWithin);
+  constexpr bool kColumnsEnd = kColumns % 16 != 0 && (M::kDown ? !kWithin : kPast);
+  const int down = M::kDown ? inner : other, across = M::kDown ? other : inner;
+  const int row = (M::kDown ? k : o) + lane % 8, column = M::kDown ? o : k;
+  // A thread's own place comes first, and what calls share last, so that many calls need few registers.
+  const bf16* const own =
+      matrix.at + (kRowsEnd ? minimum(row + down, kRows - 1) : row) * M::kPitch + (kColumnsEnd ? 0 : column);
+  const bf16* const from = own + (kRowsEnd ? 0 : down * M::kPitch);
+  load_matrices<M::kDown>(x, from + (kColumnsEnd ? minimum(column + across, M::kPitch - 8) : across));
   if (kEnd) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -523,28 +541,30 @@ REWIRE_DEVICE void load_fragment(u32 (&x)[4], M matrix, int other, int inner) {
   }
 }
 
-template <int kWide, bool kEnd, class A, class B>
+template <int kWide, bool kEnd, bool kWithin, class A, class B>
 REWIRE_DEVICE void multiply_step(float (&sum)[4 * kWide], A a, B b, int row, int column, int inner) {
   u32 left[4];
-  load_fragment<true, kEnd>(left, a, row, inner);
+  load_fragment<true, kEnd, false, kEnd>(left, a, row, inner);
 #pragma unroll
   for (int j = 0; j < kWide; j += 2) {
     u32 right[4];
-    load_fragment<false, kEnd>(right, b, column + 8 * j, inner);
+    load_fragment<false, kEnd, kWithin, kEnd>(right, b, column + 8 * j, inner);
     multiply_16x8x16(sum + 4 * j, left, right);
     if (j + 1 < kWide) multiply_16x8x16(sum + 4 * j + 4, left, right + 2);
   }
 }
 // The 16 x 8 kWide elements of the product a b from (row, column) on, by a warp; fragment_row and
-// fragment_column say which of them a thread's element e is.
-template <int kWide, class A, class B>
+// fragment_column say which of them a thread's element e is. kWithin: all of these columns are within b, and
+// kWide is even.
+template <int kWide, bool kWithin, class A, class B>
 REWIRE_DEVICE void multiply(float (&sum)[4 * kWide], A a, B b, int row, int column) {
 #pragma unroll
   for (int e = 0; e < 4 * kWide; ++e) sum[e] = 0.0f;
-#pragma unroll(kWide > 4 ? 1 : 2)
+#pragma unroll(kWide > 4 ? 1 : A::kInner <= 64 ? 4 : 2)
   for (int inner = 0; inner + 16 <= A::kInner; inner += 16)
-    multiply_step<kWide, false>(sum, a, b, row, column, inner);
-  if (A::kInner % 16 != 0) multiply_step<kWide, true>(sum, a, b, row, column, A::kInner / 16 * 16);
+    multiply_step<kWide, false, kWithin>(sum, a, b, row, column, inner);
+  if (A::kInner % 16 != 0)
+    multiply_step<kWide, true, kWithin>(sum, a, b, row, column, A::kInner / 16 * 16);
 }
 
 // 16 rows of a left operand in registers, of a warp that multiplies them more than once.
@@ -553,13 +573,13 @@ REWIRE_DEVICE void load_rows(u32 (&rows)[kSteps][4], M matrix, int row) {
 #pragma unroll
   for (int i = 0; i < kSteps; ++i) {
     if (16 * i + 16 <= M::kInner) {
-      load_fragment<true, false>(rows[i], matrix, row, 16 * i);
+      load_fragment<true, false, false, false>(rows[i], matrix, row, 16 * i);
     } else {
-      load_fragment<true, true>(rows[i], matrix, row, 16 * i);
+      load_fragment<true, true, false, true>(rows[i], matrix, row, 16 * i);
     }
   }
 }
-template <int kWide, int kSteps, class B>
+template <int kWide, bool kWithin, int kSteps, class B>
 REWIRE_DEVICE void multiply_rows(float (&sum)[4 * kWide], const u32 (&rows)[kSteps][4], B b, int column) {
 #pragma unroll
   for (int e = 0; e < 4 * kWide; ++e) sum[e] = 0.0f;
@@ -569,9 +589,9 @@ REWIRE_DEVICE void multiply_rows(float (&sum)[4 * kWide], const u32 (&rows)[kSte
     for (int j = 0; j < kWide; j += 2) {
       u32 right[4];
       if (16 * i + 16 <= B::kInner) {
-        load_fragment<false, false>(right, b, column + 8 * j, 16 * i);
+        load_fragment<false, false, kWithin, false>(right, b, column + 8 * j, 16 * i);
       } else {
-        load_fragment<false, true>(right, b, column + 8 * j, 16 * i);
+        load_fragment<false, true, kWithin, true>(right, b, column + 8 * j, 16 * i);
       }
       multiply_16x8x16(sum + 4 * j, rows[i], right);
       if (j + 1 < kWide) multiply_16x8x16(sum + 4 * j + 4, rows[i], right + 2);
@@ -580,9 +600,10 @@ REWIRE_DEVICE void multiply_rows(float (&sum)[4 * kWide], const u32 (&rows)[kSte
 }
 // sum [16, 8 kWide] += x b, x being a warp's tile of another product, 8 kInnerWide elements of the sum's axis
 // from `inner` on. It is rounded to bf16 here, and zero beyond the sum's end, where b's rows repeat the last.
-template <int kWide, int kInnerWide, class B>
+// kWithin: all of these elements are within the sum, and kInnerWide is even.
+template <int kWide, int kInnerWide, bool kWithin, class B>
 REWIRE_DEVICE void multiply_tile(float (&sum)[4 * kWide], const float (&x)[4 * kInnerWide], B b, int inner) {
-  constexpr bool kEnd = !B::kDown && B::kInner % 16 != 0;
+  constexpr bool kEnd = !kWithin && !B::kDown && B::kInner % 16 != 0;
 #pragma unroll
   for (int i = 0; i < kInnerWide; i += 2) {
     u32 left[4];
@@ -595,7 +616,7 @@ REWIRE_DEVICE void multiply_tile(float (&sum)[4 * kWide], const float (&x)[4 * k
 #pragma unroll
     for (int j = 0; j < kWide; j += 2) {
       u32 right[4];
-      load_fragment<false, kEnd>(right, b, 8 * j, inner + 8 * i);
+      load_fragment<false, kEnd, false, !kWithin>(right, b, 8 * j, inner + 8 * i);
       multiply_16x8x16(sum + 4 * j, left, right);
       if (j + 1 < kWide) multiply_16x8x16(sum + 4 * j + 4, left, right + 2);
     }
@@ -617,19 +638,20 @@ REWIRE_DEVICE void over_rows(T (&x)[2]) {
 REWIRE_DEVICE Packet<bf16, 2> packet_of(u32 pair) {
   return {{bf16{static_cast<unsigned short>(pair)}, bf16{static_cast<unsigned short>(pair >> 16)}}};
 }
-// A warp's tile from (row, column) on into a matrix of kRows x kColumns in shared memory, two neighbours at
-// once: rows begin every kPitch elements, and have room for an even number.
-template <int kWide, int kRows, int kColumns, int kPitch>
+// A warp's tile from (row, column) on into a matrix in shared memory, two neighbours at once: columns below
+// kColumns alone, unless it is kWithin them. Rows begin every kPitch elements, and there are 16 of each tile.
+template <int kWide, bool kWithin, int kColumns, int kPitch>
 REWIRE_DEVICE void put_tile(bf16* to, const float (&x)[4 * kWide], int row, int column) {
+  bf16* const own = to + (row + fragment_row(0)) * kPitch + column + fragment_column(0);
 #pragma unroll
   for (int e = 0; e < 4 * kWide; e += 2) {
-    const int r = row + fragment_row(e), c = column + fragment_column(e);
-    if (r < kRows && c < kColumns)
-      *reinterpret_cast<Packet<bf16, 2>*>(to + r * kPitch + c) = packet_of(bf16_pair(x[e], x[e + 1]));
+    if (kWithin || column + fragment_column(e) < kColumns)
+      *reinterpret_cast<u32*>(own + e % 4 / 2 * 8 * kPitch + e / 4 * 8) = bf16_pair(x[e], x[e + 1]);
   }
 }
-// The same to memory, where rows begin every kStride elements, a multiple of 8 as kColumns is. The four
-// threads that share a row have pairs of each 8 columns; they exchange them, so that each writes 8 neighbours.
+// A warp's tile from (row, column) on into a matrix of kRows x kColumns in memory, whose rows begin every kStride
+// elements, a multiple of 8 as kColumns is. The four threads that share a row have pairs of each 8 columns; they
+// exchange them, so that each writes 8 neighbours.
 template <int kWide, int kRows, int kColumns, int kStride>
 REWIRE_DEVICE void store_tile(bf16* to, const float (&x)[4 * kWide], int row, int column) {
   const int thread = int(threadIdx.x) % 4;

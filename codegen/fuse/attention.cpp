@@ -75,7 +75,10 @@ std::vector<KernelLaunch> emit_attention_grad(Program& program, std::span<const 
                                               const std::string& location, const WorkGrain& grain) {
   tile::AttentionShape shape = shape_of(dtype_of(program, operands[0]), operands[0], operands[1], operands[2],
                                         operands[3], operands[4], scale, grain);
-  if (shape.narrow) shape.tile_elements = grain.narrow_gradient_elements;
+  if (shape.narrow) {
+    shape.tile_elements = grain.narrow_gradient_elements;
+    shape.summed_width = grain.narrow_summed_width;
+  }
   shape.d_output = strides_of(operands[5]);
   shape.dq = strides_of(results[0]), shape.dk = strides_of(results[1]), shape.dv = strides_of(results[2]);
   std::vector<tile::Kernel> kernels = tile::attention_backward(shape);

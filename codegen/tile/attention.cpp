@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numbers>
 
 #include "ir/opcodes.h"
 
@@ -43,6 +44,8 @@ constexpr std::int64_t row_of(std::int64_t elements) {
   return (elements + 7) / 8 * 8 + 8;
 }
 
+constexpr std::int64_t kRowSums = 4;  // elements on chip per query: lse and D in f32
+
 class AttentionWriter {
  public:
   /// Query tokens are the lanes m, key tokens the lanes n; each is a tile of its part. With `keys_first`,
@@ -70,14 +73,13 @@ class AttentionWriter {
     const TileValue q = load(0, shape_.q, m_, {m_, d_});
     const TileValue k = load(1, shape_.k, n_, {n_, d_});
     const TileValue v = load(2, shape_.v, n_, {n_, d_});
-    const TileValue scale = constant(shape_.scale);
-    const TileValue s = op(Opcode::mul, {dot(q, k, d_), scale});
+    const TileValue s = op(Opcode::mul, {dot(q, k, d_), constant(shape_.scale * unit())});
     const TileValue largest = reduce(ReduceKind::max, s, n_);
-    const TileValue e = op(Opcode::exp, {op(Opcode::sub, {s, largest})});
+    const TileValue e = power(op(Opcode::sub, {s, largest}));
     const TileValue total = reduce(ReduceKind::sum, e, n_);
     const TileValue o = op(Opcode::mul, {dot(narrow(e), v, n_), op(Opcode::div, {constant(1), total})});
     store(3, shape_.output, m_, o);
-    store(4, shape_.lse, m_, op(Opcode::add, {largest, op(Opcode::log, {total})}));
+    store(4, shape_.lse, m_, op(Opcode::add, {scaled(largest, 1 / unit()), op(Opcode::log, {total})}));
     return std::move(kernel_);
   }
 
@@ -94,21 +96,23 @@ class AttentionWriter {
     const TileValue q = load(0, shape_.q, m_, {m_, d_});
     const TileValue k = load(1, shape_.k, n_, {n_, d_});
     const TileValue v = load(2, shape_.v, n_, {n_, d_});
-    const TileValue lse = load(3, shape_.lse, m_, {m_});
+    const TileValue lse = scaled(load(3, shape_.lse, m_, {m_}), unit());
     const TileValue go = load(4, shape_.d_output, m_, {m_, d_});
-    const TileValue scale = constant(shape_.scale);
+    const TileValue scale = constant(shape_.scale * unit());
     const TileValue delta = queries ? row_sums(go, output, !keys) : read_row_sums();
     // If the keys are in rows, the p and ds that tensor cores compute are operands of the next products, for
     // dv and dk.
     const auto scores = [&](TileValue of_queries, TileValue of_keys) {
       return n_ < m_ ? dot(of_keys, of_queries, d_) : dot(of_queries, of_keys, d_);
     };
-    const TileValue p = op(Opcode::exp, {op(Opcode::sub, {op(Opcode::mul, {scores(q, k), scale}), lse})});
+    const TileValue p = power(op(Opcode::sub, {op(Opcode::mul, {scores(q, k), scale}), lse}));
     if (keys) store(dv, shape_.dv, n_, dot(narrow(p), go, m_));
     const TileValue dp = op(Opcode::sub, {scores(go, v), delta});
-    const TileValue ds = narrow(op(Opcode::mul, {op(Opcode::mul, {p, scale}), dp}));
-    if (queries) store(dq, shape_.dq, m_, dot(ds, k, n_));
-    if (keys) store(dk, shape_.dk, n_, dot(ds, q, m_));
+    // Tensor cores multiply p (dp - D), which is scaled after that: there are fewer elements then.
+    const double after = shape_.narrow ? shape_.scale : 1;
+    const TileValue ds = narrow(op(Opcode::mul, {shape_.narrow ? p : op(Opcode::mul, {p, scale}), dp}));
+    if (queries) store(dq, shape_.dq, m_, scaled(dot(ds, k, n_), after));
+    if (keys) store(dk, shape_.dk, n_, scaled(dot(ds, q, m_), after));
     return std::move(kernel_);
   }
 
@@ -191,6 +195,17 @@ class AttentionWriter {
     return result;
   }
 
+  TileValue scaled(TileValue operand, double by) {
+    return by == 1 ? operand : op(Opcode::mul, {operand, constant(by)});
+  }
+
+  /// A narrow kernel's exponents are those of two, which a GPU computes in one instruction. unit() is what
+  /// they are multiplied by for that, and power() returns the power.
+  double unit() const { return shape_.narrow ? std::numbers::log2e : 1; }
+  TileValue power(TileValue exponent) {
+    return shape_.narrow ? op(Opcode::pow, {constant(2), exponent}) : op(Opcode::exp, {exponent});
+  }
+
   /// Rounds a value to bf16, if tensor cores are to multiply it.
   TileValue narrow(TileValue operand) {
     if (!shape_.narrow) return operand;
@@ -251,18 +266,22 @@ std::vector<Kernel> attention_backward(const AttentionShape& shape) {
         .backward(dq, dk);
   };
   const std::int64_t operands = 2 * (shape.queries + shape.keys) * row_of(shape.width);  // q, do; k, v
+  const std::int64_t ds = (shape.keys + 15) / 16 * 16 * row_of(shape.queries);
   const std::int64_t held =
-      shape.narrow ? operands + shape.keys * row_of(shape.queries) : shape.queries * shape.keys;
+      shape.narrow ? operands + ds + kRowSums * shape.queries : shape.queries * shape.keys;
   if (held <= shape.tile_elements) return {write("attention_grad", all_queries, all_keys, true, true)};
-  // Returns the most tokens of one (queries or keys) that fit beside all tokens of the other.
-  const auto most = [&](std::int64_t others) {
-    return shape.narrow ? shape.tile_elements / (2 * row_of(shape.width)) - others
-                        : shape.tile_elements / others;
+  // Returns the most tokens of one (queries or keys) that fit beside all tokens of the other. `scores`: of ds
+  // and p, how many are held for them.
+  const auto most = [&](std::int64_t others, std::int64_t scores) {
+    if (!shape.narrow) return shape.tile_elements / others;
+    const std::int64_t row = 2 * row_of(shape.width);
+    return (shape.tile_elements - kRowSums * shape.queries - others * row) / (row + scores * row_of(others));
   };
+  const std::int64_t sums = (shape.width - 1) / shape.summed_width;  // 0: registers hold dk and dv
   std::vector<Kernel> kernels;
-  for (const Part& queries : cut(shape.queries, most(shape.keys), shape.narrow))
+  for (const Part& queries : cut(shape.queries, most(shape.keys, sums > 1 ? 1 : 0), shape.narrow))
     kernels.push_back(write("attention_grad_q", queries, all_keys, true, false));
-  for (const Part& keys : cut(shape.keys, most(shape.queries), shape.narrow))
+  for (const Part& keys : cut(shape.keys, most(shape.queries, std::min<std::int64_t>(sums, 2)), shape.narrow))
     kernels.push_back(write("attention_grad_kv", all_queries, keys, false, true));
   return kernels;
 }

@@ -10,7 +10,8 @@
 // others. Tiles are cut evenly, so their sizes differ by at most one, and each size is a kernel of its own.
 //
 // `narrow`: p and ds are rounded to bf16 before they are multiplied, as q, k, v and do are in memory, so
-// that tensor cores can multiply them; softmax and sums stay f32. Tiles are then multiples of 16 tokens, and
+// that tensor cores can multiply them; softmax and sums stay f32. The exponents are those of two, s log2 e,
+// and ds is p (dp - D), of which dq and dk are the scaled products. Tiles are then multiples of 16 tokens, and
 // a rest. The gradient then has the keys in rows: the p and ds that a warp computes are operands of its next
 // products, for dv and dk. So of both only ds has to be held, for dq.
 #pragma once
@@ -36,9 +37,12 @@ struct AttentionShape {
   AttentionView lse;                   // its channel is unused
   AttentionView d_output, dq, dk, dv;  // only of the gradient
   // The most on chip at once: queries x keys. For a narrow gradient: ds, q, k, v and do, or if it is cut
-  // only the last four, with rows of whole 8 elements and 8 more.
+  // only the last four, with rows of whole 8 elements and 8 more, and lse and D, each as two elements.
   std::int64_t tile_elements = 1 << 16;
   bool narrow = false;  // only with a dtype of bf16
+  // Of a narrow gradient: the most channels of which registers sum dk and dv together. Of wider heads, ds is
+  // on chip in the programs for dk and dv too, and p beside it if there are more than twice as many.
+  std::int64_t summed_width = 1 << 16;
 };
 
 /// Returns the kernels of the forward pass. Arguments: q, k, v, output, lse.

@@ -231,18 +231,35 @@ TEST_CASE("every block schedule fits its kernel, begins with the cost model's, a
   }
 }
 
-TEST_CASE("a warp keeps the rows of a product only if shared memory has room for one block alone") {
+TEST_CASE("a warp keeps the rows of a product if a block is alone and its threads have the registers") {
   const BlockFacts small = chained_facts(4, 8, 50000), large = chained_facts(4, 8, 200000);
-  CHECK_FALSE(holds_rows(small, small.products[0]));
-  CHECK(holds_rows(large, large.products[0]));
+  CHECK_FALSE(holds_rows(small, small.products[0], 4));
+  CHECK(holds_rows(large, large.products[0], 4));
+  CHECK(holds_rows(large, large.products[0], 8));
+  CHECK_FALSE(holds_rows(large, large.products[0], 9));
   BlockFacts unchained = large;
   unchained.products[0].chained.clear();
-  CHECK_FALSE(holds_rows(unchained, unchained.products[0]));
+  CHECK_FALSE(holds_rows(unchained, unchained.products[0], 4));
 }
 
 TEST_CASE("a block with chained products has no more warps than tiles of rows, by the cost model") {
   CHECK(modelled_block(chained_facts(5, 16, 50000)).threads <= 5 * 32);
   CHECK(modelled_block(chained_facts(1, 16, 50000)).threads == 4 * 32);
+}
+
+TEST_CASE("a block takes all tiles of rows in one round if registers allow") {
+  // 13 warps: the sums of chained products take 32 or 64 registers of a thread's 128.
+  BlockFacts facts = chained_facts(13, 26, 200000);
+  CHECK(modelled_block(facts).threads == 13 * 32);
+  facts.products[0].inner = {4, 4};
+  facts.products[0].chained = {8, 8};
+  CHECK(modelled_block(facts).threads == 13 * 32);
+  CHECK(modelled_block(facts).widths == std::vector<int>{2});  // wider tiles would leave too few registers
+  CHECK_FALSE(fits(facts, {13 * 32, 1, {4}}));
+  CHECK(fits(facts, {8 * 32, 1, {4}}));
+  facts.products[0].chained = {10, 10};  // 80 registers: 9 warps have 168, in two rounds
+  CHECK(modelled_block(facts).threads == 7 * 32);
+  for (const BlockSchedule& one : block_schedules(facts, kAllOfThem)) CHECK(one.threads <= 12 * 32);
 }
 
 }  // namespace

@@ -151,8 +151,8 @@ TEST_CASE("what is multiplied next by the warp that computed it stays in its reg
   CHECK(count_of("multiply_tile<", forward) == 1);
   CHECK(count_of("// [65][40]", forward) == 3);  // q, k, v; not p
   CHECK(count_of("__syncthreads", forward) == 2);
-  CHECK(count_of("multiply_tile<", gradient) == 2);  // dv, dk
-  CHECK(count_of("// [65][40]", gradient) == 4);     // q, k, v, do
+  CHECK(count_of("multiply_tile<", gradient) == 4);  // dv, dk; apart for the last queries
+  CHECK(count_of("// [65][40]", gradient) == 5);     // q, k, v, do, o
   CHECK(count_of("// [65][72]", gradient) == 1);     // ds, for dq
   CHECK(count_of("round_to_bf16", gradient) == 0);   // a tile is rounded as it leaves
   CHECK(count_of("pairs_at<8>", gradient) == 2);     // do and o, for D
@@ -160,8 +160,30 @@ TEST_CASE("what is multiplied next by the warp that computed it stays in its reg
 
 TEST_CASE("sums of chained products that registers do not hold go through shared memory") {
   const std::string text = text_of(attention(true, 160), nullptr);
-  CHECK(count_of("multiply_tile<", text) == 1);
-  CHECK(count_of("multiply<", text) == 4);  // s, dp; dk or dv; dq
+  CHECK(count_of("multiply_tile<", text) == 2);  // apart for the last queries
+  CHECK(count_of("multiply<", text) == 6);       // s, dp, also for the last queries; dk or dv; dq
+}
+
+TEST_CASE("only the last tile of a warp's rows looks for the end of the columns") {
+  const std::string text = text_of(attention(true), nullptr);
+  const std::size_t loop = text.find("for (int right = 0; right < 64; right += 16)");
+  const std::size_t last = text.find("const int right = 64;");
+  REQUIRE(loop != text.npos);
+  REQUIRE(last != text.npos);
+  const std::string inner = text.substr(loop, last - loop), end = text.substr(last);
+  CHECK(count_of("? ", inner) == 0);
+  CHECK(count_of(", true>(", inner) == 4);  // s, dp; dv, dk
+  CHECK(count_of("put_tile<2, true, ", inner) == 1);
+  CHECK(count_of(" < 65 ? ", end) == 2);    // p, ds
+  CHECK(count_of("power_of_two(", inner) == 1);
+  CHECK(count_of("lse[", inner) == 0);  // it is in shared memory
+}
+
+TEST_CASE("a kernel waits for its copies once, when all of its loads are in flight") {
+  const std::string text = text_of(attention(true), nullptr);
+  CHECK(count_of("copy_rows<", text) == 5);  // q, k, v, do, o
+  CHECK(count_of("finish_copies();", text) == 1);
+  CHECK(text.find("lse[") < text.find("finish_copies();"));
 }
 
 TEST_CASE("what does not fit a kernel is refused") {

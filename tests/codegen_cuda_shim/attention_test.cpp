@@ -20,7 +20,7 @@ struct Heads {
 constexpr Heads kHeads[] = {{1, 1, 1, 1, 8},      {2, 2, 17, 17, 20},   {1, 2, 50, 50, 33},
                             {2, 1, 65, 65, 64},   {1, 1, 197, 197, 32}, {1, 1, 33, 130, 80},
                             {1, 1, 130, 33, 16},  {1, 1, 257, 300, 24}, {2, 3, 5, 5, 48},
-                            {1, 2, 197, 197, 64}, {1, 1, 40, 72, 128}};
+                            {1, 2, 197, 197, 64}, {1, 1, 40, 72, 128},  {1, 1, 197, 197, 104}};
 
 /// Forward and gradient of heads that are windows of one projection, where there are as many queries as keys.
 std::string text_of(const Heads& s, const std::string& dtype) {

@@ -190,7 +190,7 @@ TEST_CASE("a tile holds no more than it may, and tiles cover the queries and key
 }
 
 TEST_CASE("a narrow gradient is one program a head where the chip holds q, k, v, do and ds") {
-  AttentionShape shape = vit_shape(1, 1, 197, 197, 64, 4 * 197 * 72 + 197 * 208);
+  AttentionShape shape = vit_shape(1, 1, 197, 197, 64, 4 * 197 * 72 + 208 * 208 + 4 * 197);
   shape.dtype = ir::DType::bf16;
   shape.narrow = true;
   CHECK(attention_backward(shape).size() == 1);
@@ -198,10 +198,20 @@ TEST_CASE("a narrow gradient is one program a head where the chip holds q, k, v,
   std::vector<Kernel> kernels = attention_backward(shape);
   REQUIRE(kernels.size() == 2);
   for (const Kernel& kernel : kernels) CHECK(kernel.instances() == 1);
-  shape.tile_elements = 2 * (197 + 120) * 72;  // 112 tokens and 85 of 197
+  shape.tile_elements = 2 * (197 + 120) * 72 + 4 * 197;  // 112 tokens and 85 of 197
   kernels = attention_backward(shape);
   REQUIRE(kernels.size() == 4);
   for (const Kernel& kernel : kernels) verify(kernel);
+  shape.summed_width = 40;  // ds is on chip for dk and dv too
+  kernels = attention_backward(shape);
+  REQUIRE(kernels.size() == 4);
+  std::int64_t covered = 0;
+  for (const Kernel& kernel : {kernels[2], kernels[3]}) {
+    const std::int64_t keys = kernel.axes[4].extent;
+    CHECK(2 * (197 + keys) * 72 + keys * 208 + 4 * 197 <= shape.tile_elements);
+    covered += kernel.axes[3].extent * keys;
+  }
+  CHECK(covered == 197);
 }
 
 }  // namespace

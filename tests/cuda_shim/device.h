@@ -193,6 +193,13 @@ REWIRE_DEVICE unsigned bits_of_float(float x) {
 REWIRE_DEVICE float inverse_sqrt(float x) {
   return 1.0F / sqrtf(x);
 }
+REWIRE_DEVICE int block_again() {
+  return static_cast<int>(blockIdx.x);
+}
+REWIRE_DEVICE float power_of_two(float x) {
+  const float y = exp2f(x);
+  return y < 0x1p-126F ? 0.0F : y;
+}
 // max.NaN.f32 and min.NaN.f32: of zeros the larger is the positive one.
 REWIRE_DEVICE float larger_or_nan(float a, float b) {
   if (a == b) return signbit(a) ? b : a;
