@@ -64,6 +64,11 @@ class KernelCost {
   const KernelWork& work() const { return work_; }
 
  private:
+  /// A power of two takes as long as an exponential, or less.
+  bool is_power_of_two(const tile::Pointwise& op) const {
+    return op.code == ir::Opcode::pow && twos_.contains(op.operands[0].id);
+  }
+
   void section(const std::vector<tile::Node>& nodes, std::int64_t times) {
     for (const tile::Node& node : nodes) {
       const std::int64_t points = times * lane_product(kernel_, tile::iteration_lanes(kernel_, node));
@@ -71,9 +76,12 @@ class KernelCost {
         cost_.flops += 2 * points;
         work_.products.emplace_back(&node, 2 * points);
       }
+      if (const auto* constant = std::get_if<tile::Constant>(&node);
+          constant != nullptr && constant->value == 2)
+        twos_.insert(constant->result.id);
       if (const auto* op = std::get_if<tile::Pointwise>(&node)) {
         cost_.flops += points;
-        work_.ops[op->code] += points;
+        work_.ops[is_power_of_two(*op) ? ir::Opcode::exp : op->code] += points;
       }
       if (std::holds_alternative<tile::Reduce>(node)) {
         cost_.flops += points;
@@ -101,6 +109,7 @@ class KernelCost {
   const Kernel& kernel_;
   const std::vector<std::int32_t>& buffers_;
   LaunchCost cost_;
+  std::set<std::int32_t> twos_;  // ids of the constant 2
   KernelWork work_;
   std::set<std::tuple<std::int32_t, bool, std::int64_t, std::int64_t, std::vector<std::int64_t>>> windows_;
   std::map<std::pair<std::int32_t, bool>, std::int64_t> elements_;  // by buffer and direction

@@ -20,8 +20,9 @@ LaunchCost cost_of(const Program& program, const Launch& launch);
 
 /// The work of a kernel's threads, over all members, for a model of its time.
 struct KernelWork {
-  std::int64_t bytes_read = 0;             // the part of LaunchCost::bytes that is read
-  std::map<ir::Opcode, std::int64_t> ops;  // elements of each pointwise op and kind of random number
+  std::int64_t bytes_read = 0;  // the part of LaunchCost::bytes that is read
+  std::map<ir::Opcode, std::int64_t>
+      ops;  // elements of each pointwise op and kind of random number; a power of two is an exp
   std::int64_t reduced = 0, accessed = 0;  // elements added up by reductions; elements loaded or stored
   std::vector<std::pair<const tile::Node*, std::int64_t>> products;  // flops of each Dot of the kernel
 };
