@@ -83,8 +83,8 @@ def device_name(options):
                                 stdout=subprocess.PIPE, text=True).stdout
         return listed.splitlines()[0].strip()
     except (OSError, subprocess.CalledProcessError, IndexError):
-        devices = json.loads(output_of([str(options.rewire), "doctor", "--json", "--quiet"], options))["cuda"]["devices"]
-        return devices[0] if devices else "no GPU"
+        parts = json.loads(output_of([str(options.rewire), "doctor", "--json", "--quiet"], options))["cuda"]["parts"]
+        return parts.get("device 0", {"found": "no GPU"})["found"]
 
 
 def seconds_left(options):
