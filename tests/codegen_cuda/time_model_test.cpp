@@ -59,15 +59,16 @@ TEST_CASE("a card's target has its own multiprocessors and its architecture's sh
     CHECK(card_target(card(name)).multiprocessors <= device_target(card(name).arch).multiprocessors);
 }
 
-TEST_CASE("what only moves takes its bytes at nine tenths of the memory's rate") {
+TEST_CASE("what only moves takes its bytes at a copy's rate, and little more") {
   for (const std::string& name : card_names()) {
     CAPTURE(name);
     const Card& on = card(name);
     const std::int64_t rows = 1 << 16, lanes = 1024;
     const Prediction told = of_first(map_of(rows, lanes, ir::Opcode::neg, 1), on);
-    const double expected = 2 * 4.0 * static_cast<double>(rows * lanes) / (0.9 * on.bytes_per_second);
+    const double expected = 2 * 4.0 * static_cast<double>(rows * lanes) / (0.86 * on.bytes_per_second);
     CHECK(told.bound == Bound::memory);
-    CHECK(told.seconds == Approx(expected).epsilon(0.05));
+    CHECK(told.seconds > expected);
+    CHECK(told.seconds < 1.15 * expected);
   }
 }
 
@@ -136,7 +137,7 @@ TEST_CASE("large products reach most of their type's rate, and long sums for few
   const double bf16 = of_first(product_of(n, n, n, DType::bf16), on).seconds,
                f32 = of_first(product_of(n, n, n, DType::f32), on).seconds,
                tf32 = of_first(product_of(n, n, n, DType::f32), on, true).seconds;
-  CHECK(bf16 > flops / (0.8 * on.bf16_flops));
+  CHECK(bf16 > flops / (0.9 * on.bf16_flops));
   CHECK(bf16 < flops / (0.6 * on.bf16_flops));  // also the L2 cache bounds it
   CHECK(f32 == Approx(flops / (0.8 * on.f32_flops)).epsilon(0.15));
   CHECK(tf32 < f32 / 4);
