@@ -37,11 +37,25 @@ class Narrowing {
  private:
   using Replacement = std::optional<std::vector<Value>>;
 
-  /// Collects the values that joins read and write as the stream.
+  /// Collects the values that joins read and write as the stream, and those of a stream's type that are
+  /// read both before and after a join: what a strategy hands on beside the stream, such as further lanes.
   void note_stream() {
-    for (const Op& op : function_.body) {
+    std::vector<TensorType> types;
+    std::vector<std::size_t> defined(function_.types.size()), last_read(function_.types.size());
+    std::vector<std::size_t> joins;  // body indices
+    for (std::size_t i = 0; i < function_.body.size(); ++i) {
+      const Op& op = function_.body[i];
+      for (const Value operand : op.operands) last_read[static_cast<std::size_t>(operand.id)] = i;
+      for (const Value result : op.results) defined[static_cast<std::size_t>(result.id)] = i;
       if (op.code != Opcode::residual) continue;
+      joins.push_back(i);
+      types.push_back(type(op.operands[0]));
       stream_.insert({op.operands[0].id, op.results[0].id});
+    }
+    for (std::size_t id = 0; id < function_.types.size(); ++id) {
+      if (std::ranges::find(types, function_.types[id]) == types.end()) continue;
+      const auto next = std::ranges::upper_bound(joins, defined[id]);
+      if (next != joins.end() && last_read[id] > *next) stream_.insert(static_cast<std::int32_t>(id));
     }
   }
 
