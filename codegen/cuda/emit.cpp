@@ -67,6 +67,7 @@ WorkGrain work_grain(const DeviceTarget& target) {
   grain.narrow_attention_elements = 16384 / share;
   grain.narrow_gradient_elements = (target.shared_bytes_per_block - kBesideTiles) / 2;
   grain.narrow_summed_width = kChainedColumns;
+  grain.erf_by_exp = true;
   grain.table_bytes = kTableBytes;
   grain.row_sum_lanes = 0;
   grain.lanes_side_by_side = 128;  // 8 threads of 16 elements: most plans of rows_plan.h

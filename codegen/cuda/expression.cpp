@@ -85,6 +85,7 @@ Expression call(std::string_view function, const std::vector<Expression>& x) {
 }
 
 Expression float_op(Opcode code, const std::vector<Expression>& x, bool wide) {
+  if (code == Opcode::erf && x.size() == 2) return call("erf_by_exp", x);
   if (const std::string_view function = maths_function(code); !function.empty())
     return call(wide ? std::string(function) : std::string(function) + "f", x);
   switch (code) {

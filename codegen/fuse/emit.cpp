@@ -8,6 +8,7 @@
 #include "codegen/fuse/kernel_builder.h"
 #include "codegen/fuse/plain_kernels.h"
 #include "codegen/lowering_steps.h"
+#include "codegen/tile/erf_by_exp.h"
 #include "codegen/tile/simplify.h"
 #include "codegen/tile/walk.h"
 #include "ir/error.h"
@@ -104,7 +105,8 @@ class Emitter {
         program_(program),
         group_(cut_long_axis(grouping, node.group)),
         builder_(builder_of(program, grouping, group_, grain)),
-        row_sum_lanes_(grain.row_sum_lanes) {}
+        row_sum_lanes_(grain.row_sum_lanes),
+        erf_by_exp_(grain.erf_by_exp) {}
 
   EmittedGroup emit() {
     for (int op : group_.ops) emit_op(op);
@@ -112,6 +114,7 @@ class Emitter {
     EmittedGroup emitted;
     emitted.report = report_of(builder_.kernel, flops_);
     if (grouping_.does(kMergeAxes)) tile::merge_axes(builder_.kernel);
+    if (erf_by_exp_) tile::compute_erf_by_exp(builder_.kernel);
     tile::verify(builder_.kernel);
     emitted.kernel = {std::move(builder_.kernel), std::move(builder_.buffers)};
     emitted.finish = std::move(finish_);
@@ -465,6 +468,7 @@ class Emitter {
   const Group group_;
   KernelBuilder builder_;
   const std::int64_t row_sum_lanes_;
+  const bool erf_by_exp_;
   std::map<std::int32_t, Emitted> computed_;
   std::vector<std::pair<std::pair<std::int32_t, IndexMap>, Emitted>> loaded_;
   std::vector<KernelLaunch> finish_;

@@ -83,7 +83,8 @@ struct Store {
   TileValue predicate;  // scalar i1: store nothing when false; invalid: always
 };
 /// A pointwise op of the op table, applied element by element. Operands are broadcast to lane axes that
-/// they lack. `direction` is for compare. cast converts to the result's dtype.
+/// they lack. `direction` is for compare. cast converts to the result's dtype. An erf of x may have exp(-x^2)
+/// as a second operand (erf_by_exp.h).
 struct Pointwise {
   TileValue result;
   ir::Opcode code{};

@@ -10,8 +10,8 @@
 //     index. That index is an integer with a limit >= 1.
 //  6  Store: the argument may be written. Every lane of the value has a stride. The predicate is a scalar
 //     i1.
-//  7  Pointwise: the opcode is of that class, with its operand count. The result's lanes are the union of
-//     the operands' lanes. Dtypes are those of the op table (cast: free).
+//  7  Pointwise: the opcode is of that class, with its operand count, or one more for erf. The result's
+//     lanes are the union of the operands' lanes. Dtypes are those of the op table (cast: free).
 //  8  Index: along a row axis in the body only. A lane index has that one lane, the others have none.
 //  9  Reduce: over at least one lane of the operand, ascending. The result keeps the other lanes and the
 //     dtype. The dtype is not narrow (bf16, f16: cast to f32 first) and no truth value.
@@ -186,7 +186,8 @@ class Verifier {
   void check(const Pointwise& n) const {
     const ir::OpInfo& op = ir::op_info(n.code);
     require(op.op_class == ir::OpClass::pointwise, "{} is not a pointwise op", op.name);
-    require(static_cast<int>(n.operands.size()) == op.min_operands, "{} operands, {} are needed",
+    const bool by_exp = n.code == ir::Opcode::erf && n.operands.size() == 2;
+    require(by_exp || static_cast<int>(n.operands.size()) == op.min_operands, "{} operands, {} are needed",
             n.operands.size(), op.min_operands);
     Lanes lanes;
     for (TileValue operand : n.operands) lanes = lane_union(lanes, info(operand).lanes);

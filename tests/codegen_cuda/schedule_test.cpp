@@ -174,7 +174,7 @@ TEST_CASE("only the last tile of a warp's rows looks for the end of the columns"
   CHECK(count_of("? ", inner) == 0);
   CHECK(count_of(", true>(", inner) == 4);  // s, dp; dv, dk
   CHECK(count_of("put_tile<2, true, ", inner) == 1);
-  CHECK(count_of(" < 65 ? ", end) == 2);    // p, ds
+  CHECK(count_of(" < 65 ? ", end) == 2);  // p, ds
   CHECK(count_of("power_of_two(", inner) == 1);
   CHECK(count_of("lse[", inner) == 0);  // it is in shared memory
 }

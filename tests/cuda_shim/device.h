@@ -200,6 +200,9 @@ REWIRE_DEVICE float power_of_two(float x) {
   const float y = exp2f(x);
   return y < 0x1p-126F ? 0.0F : y;
 }
+REWIRE_DEVICE float fast_inverse(float x) {
+  return 1.0F / x;
+}
 // max.NaN.f32 and min.NaN.f32: of zeros the larger is the positive one.
 REWIRE_DEVICE float larger_or_nan(float a, float b) {
   if (a == b) return signbit(a) ? b : a;
