@@ -18,6 +18,8 @@ using tile::Node;
 constexpr int kBlockThreads = 256;
 constexpr int kLiveRegisters = 96;                      // the most registers of a thread's arrays together
 constexpr int kSideBySide = 64;                         // the fewest lanes that a group should span
+constexpr int kSectorLanes = 8;                         // the same where blocks are few: 32 bytes of f32
+constexpr std::int64_t kLongWalk = 128;                 // rows that a few blocks walk: each waits in turn
 constexpr int kCrowded = 10000;                         // from this cost on, nothing fits
 constexpr int kFewRegisters = 20, kSomeRegisters = 64;  // registers of a thread's arrays
 constexpr int kLeastRegisters = 8;                      // few enough for kMostResident threads
@@ -180,14 +182,18 @@ std::vector<Cut> cuts_of_lanes(const RowFacts& facts) {
   const int budget = std::max(kLiveRegisters / live, vector);
   const std::int64_t all = facts.rows * facts.outer * (facts.lanes / vector);
   const std::int64_t filled = all / (std::int64_t{facts.multiprocessors} * 1024);
+  // The end of a sum of many parts, over few lanes: narrow groups are more, in more blocks.
+  const bool walks_long = facts.by_partition && facts.partitions == 1 && facts.rows > kLongWalk &&
+                          facts.lanes < std::int64_t{kSideBySide} * facts.multiprocessors;
+  const int least = walks_long ? kSectorLanes : kSideBySide;
   std::vector<Cut> list;
   for (int threads = 1; threads <= most_threads_of_lanes(facts); threads *= 2) {
     for (int chunks = 1; chunks <= kMostChunks && chunks * vector <= budget; ++chunks) {
       if (chunks > 1 && chunks > filled) continue;  // use more threads first
       const int side_by_side = threads * vector;    // lanes that neighbouring threads load at once
-      const bool cut_short = side_by_side < kSideBySide && side_by_side * chunks < facts.lanes;
+      const bool cut_short = side_by_side < least && side_by_side * chunks < facts.lanes;
       const int cost = 4 * waste(facts, threads, chunks, vector) + (kMostChunks - chunks) * 5 +
-                       3 * kSideBySide / std::min(side_by_side, kSideBySide) + (cut_short ? 100 : 0);
+                       3 * least / std::min(side_by_side, least) + (cut_short ? 100 : 0);
       list.push_back({vector, threads, chunks, cost});
     }
   }
