@@ -24,8 +24,9 @@ void declare(DataBenchRequest& request, Options& options) {
   declare_network(request.network, options, Options::Need::required);
   options.choice("--split", request.split, {"train", "test"},
                  "train: shuffled and augmented; test: in order, as evaluation sees it");
-  options.integer("--threads", request.threads, 1,
-                  "number of threads that prepare batches; the recipe's data.threads by default");
+  options.integer(
+      "--threads", request.threads, 1,
+      "number of threads that prepare batches; by default the recipe's data.threads, or 1 if that is 0");
   options.integer("--seconds", request.seconds, 1,
                   "how long to load batches, and then how long to read and transform images on one thread");
   options.flag("--json", request.json, "print an object");

@@ -16,7 +16,7 @@
 namespace rewire::cli {
 namespace {
 
-constexpr double kDataSeconds = 3;    // each for the loader and for its parts on one thread
+constexpr double kDataSeconds = 2;    // each for the loader and for its parts on one thread
 constexpr double kShareWaited = 0.1;  // of a step's time: less is noise
 constexpr std::int64_t kWarmUpSteps = 2;
 
@@ -125,8 +125,9 @@ std::string verdict(const DataLimit& limit) {
 }
 
 void print_data(const DataLimit& limit) {
-  print("{:<9} {} threads on {} cores, {} batches ahead; a step takes {:.2f} MB of them\n", "data",
-        limit.threads, limit.cores, limit.prefetch, megabytes(limit.input_bytes));
+  print("{:<9} {} thread{} on {} core{}; a step takes {:.2f} MB of inputs\n", "data", limit.threads,
+        limit.threads == 1 ? "" : "s", limit.cores, limit.cores == 1 ? "" : "s",
+        megabytes(limit.input_bytes));
   for (const LimitPart& part : parts_of(limit)) {
     if (part.seconds == 0) continue;
     print("  {:<9} {:>10.1f} images/s, by one thread's {:.2f} us an image\n", part.name,
