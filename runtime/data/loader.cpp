@@ -63,12 +63,9 @@ std::int64_t own_batches(const LoaderOptions& options, std::int64_t batches) {
 }  // namespace
 
 Loader::Loader(SampleFunction sample, std::int64_t count, const LoaderOptions& options, DataPosition start)
-    : sample_(std::move(sample)),
-      count_(count),
-      options_(options),
-      start_(start),
-      part_(rows_of_part(options)) {
+    : sample_(std::move(sample)), count_(count), options_(options), start_(start) {
   check(options, count);
+  part_ = rows_of_part(options);
   batches_per_epoch_ = batches_in(options, count);
   constexpr std::int64_t kMaxEpoch = std::numeric_limits<std::uint32_t>::max();  // Philox has 32 bits for it
   if (start.epoch < 0 || start.epoch > kMaxEpoch || start.batch < 0 || start.sample < 0 ||

@@ -103,7 +103,7 @@ class Loader {
   const std::int64_t count_;
   const LoaderOptions options_;
   const DataPosition start_;
-  const std::int64_t part_;  // the most rows that a thread claims at a time
+  std::int64_t part_ = 1;  // the most rows that a thread claims at a time
   std::int64_t batches_per_epoch_ = 0;
   std::int64_t own_per_epoch_ = 0, own_of_first_ = 0;  // the latter: those left in the first epoch
 
