@@ -14,6 +14,7 @@
 #include "cli/choices.h"
 #include "cli/command.h"
 #include "cli/commands.h"
+#include "cli/data_limit.h"
 #include "cli/engine.h"
 #include "cli/json.h"
 #include "cli/memory.h"
@@ -45,6 +46,7 @@ struct BenchRequest {
   std::string mode = "train";
   std::int64_t batch = 0, steps = 20, threads = 0;
   bool profile = false, kernels = false, resident = false, json = false, pipe = false, ranks = false;
+  bool data = false;
   std::string trace;
   EngineRequest engine;
   std::vector<std::string> overrides;
@@ -76,6 +78,9 @@ void declare(BenchRequest& request, Options& options) {
   options.flag(
       "--resident", request.resident,
       "also time steps whose inputs stay in device memory; each other step copies a batch from the host");
+  options.flag(
+      "--data", request.data,
+      "also train on the recipe's data: images/s of each part of their way to the step, and which limits");
   options.flag("--ranks", request.ranks,
                "instead of a network, time sums over the processes that mpirun has started, --steps times "
                "for each size");
@@ -88,6 +93,7 @@ void declare(BenchRequest& request, Options& options) {
   options.example("rewire bench vit_tiny_28 --profile --steps 50", "also time each kernel in it");
   options.example("rewire bench vit_tiny_28 --mode infer --batch 1 --json",
                   "time a forward pass of one image");
+  options.example("rewire bench RECIPE --data --device cuda", "see whether the data keep up with the steps");
   options.example("rewire bench --ranks", "started by mpirun -n 2: how fast two processes add arrays");
 }
 
@@ -103,6 +109,7 @@ struct BenchResult {
   std::vector<runtime::LaunchTime> profile;
   std::optional<runtime::Ceilings> ceilings;
   runtime::ChoiceRecord choices;
+  std::optional<DataLimit> data;
 };
 
 struct Bench {
@@ -117,7 +124,9 @@ runtime::TimedProgram timed(const ir::Module& module, const std::string& name, s
   return {name, runtime::random_inputs(function, categories), times};
 }
 
-Bench make_bench(const BenchRequest& request, const runtime::Network& network) {
+/// `data`: whose images a step takes, or null.
+Bench make_bench(const BenchRequest& request, const runtime::Network& network,
+                 const runtime::DataFeed* data) {
   runtime::Recipe recipe = network.recipe;
   if (request.batch > 0) recipe.train.batch = request.batch;
   const runtime::RecipeTrain& train = recipe.train;
@@ -132,6 +141,8 @@ Bench make_bench(const BenchRequest& request, const runtime::Network& network) {
     return bench;
   }
   programs::add_step_program(bench.module, options);
+  for (const char* program : {"step", "accumulate"})
+    if (data != nullptr) data->take_bytes(bench.module, program);
   bench.images *= train.shard_batches();
   if (train.shard_batches() == 1) {
     bench.programs.push_back(timed(bench.module, "step", 1));
@@ -156,9 +167,10 @@ std::vector<std::string> program_names(const std::vector<runtime::TimedProgram>&
   return names;
 }
 
-/// A compiled network with its weights.
+/// A compiled network with its weights, and the data with --data.
 struct Prepared {
   runtime::Network network;
+  std::unique_ptr<BenchData> data;
   Bench bench;
   std::string engine_name;
   int threads = 0;
@@ -185,9 +197,16 @@ Prepared prepare(const BenchRequest& request) {
   Stages stages;
   runtime::Network network = runtime::resolve_network(request.network);
   stages.stage("recipe and plugins");
-  Bench bench = make_bench(request, network);
-  stages.stage("programs");
   const std::string name = engine_of(request.engine);
+  std::unique_ptr<BenchData> data;
+  if (request.data) {
+    runtime::Recipe recipe = network.recipe;
+    if (request.batch > 0) recipe.train.batch = request.batch;
+    data = std::make_unique<BenchData>(network, recipe, name);
+    stages.stage("data");
+  }
+  Bench bench = make_bench(request, network, data ? &data->feed : nullptr);
+  stages.stage("programs");
   runtime::require_precision(name, bench.module);
   runtime::Tuner tuner = runtime::make_tuner(name, choice_options(request.choices));
   runtime::make_choices(bench.module, program_names(bench.programs), tuner);
@@ -206,8 +225,8 @@ Prepared prepare(const BenchRequest& request) {
       stages.stage("compile " + program.function);
     }
   }
-  return {std::move(network), std::move(bench),        name, threads, tuner.record(),
-          std::move(engine),  std::move(stages).done()};
+  return {std::move(network), std::move(data),   std::move(bench),        name, threads,
+          tuner.record(),     std::move(engine), std::move(stages).done()};
 }
 
 /// Measures the prepared network. With request.kernels, it destroys the engine before it measures the
@@ -220,7 +239,7 @@ BenchResult measure(const BenchRequest& request, Prepared& prepared) {
     return runtime::time_rounds(engine, bench.programs, kWarmUp, request.steps, feed);
   };
   BenchResult result{bench.images, train.tf32, time(runtime::Feed::host), {}, {}, 0, 0, {},
-                     {},           {},         prepared.choices};
+                     {},           {},         prepared.choices,          {}};
   if (request.resident) result.resident = time(runtime::Feed::resident);
   if (bench.module.find_function("refresh") != nullptr) {
     engine.run("refresh_first", {});
@@ -229,6 +248,9 @@ BenchResult measure(const BenchRequest& request, Prepared& prepared) {
     result.refresh = runtime::time_rounds(engine, refresh, 1, kRefreshes);
     result.refresh_period = programs::refresh_period(prepared.network.recipe.optimizer);
   }
+  if (prepared.data != nullptr)
+    result.data =
+        measure_data(engine, bench.module, bench.programs, *prepared.data, result.fed, request.steps);
   result.peak_bytes = runtime::peak_memory_bytes();
   result.engine = engine.report();
   if (request.profile || request.kernels || !request.trace.empty())
@@ -299,6 +321,7 @@ void print_text(const BenchRequest& request, const BenchResult& result) {
   };
   print_times("step", result.fed);
   if (result.resident) print_times("resident", *result.resident);
+  if (result.data) print_data(*result.data);
   if (result.refresh)
     print("{:<9} {:.2f} ms for the optimizer, after every {} steps\n", "refresh",
           result.refresh->median * 1e3, result.refresh_period);
@@ -359,6 +382,7 @@ nlohmann::ordered_json to_json(const BenchRequest& request, const BenchResult& r
     json["resident_step_ms"] = result.resident->median * 1e3;
     json["fastest_resident_step_ms"] = result.resident->fastest * 1e3;
   }
+  if (result.data) json["data"] = to_json(*result.data);
   if (!result.choices.made().empty()) json["choices"] = runtime::to_json(result.choices);
   if (result.ceilings) {
     json["ceilings"] = {{"copy_gb_s", result.ceilings->bytes_per_second * 1e-9},
@@ -382,6 +406,8 @@ nlohmann::ordered_json to_json(const BenchRequest& request, const BenchResult& r
 }
 
 void require_model(const BenchRequest& request, std::string_view otherwise) {
+  if (request.data && request.mode == "infer")
+    user_error("bench: --data feeds training steps: drop --mode infer");
   if (request.network.model.empty())
     user_error("bench: MODEL is required{}; see rewire bench --help", otherwise);
 }
@@ -389,17 +415,10 @@ void require_model(const BenchRequest& request, std::string_view otherwise) {
 /// Returns everything that a compiled network depends on.
 std::string key_of(const BenchRequest& request) {
   const runtime::NetworkRequest& network = request.network;
-  return nlohmann::ordered_json{network.model,
-                                network.settings,
-                                network.plugins,
-                                network.plugin_path,
-                                network.trust,
-                                request.mode,
-                                request.batch,
-                                request.threads,
-                                request.engine.device,
-                                request.choices.file,
-                                request.choices.no_autotune,
+  return nlohmann::ordered_json{network.model,         network.settings,     network.plugins,
+                                network.plugin_path,   network.trust,        request.mode,
+                                request.batch,         request.threads,      request.data,
+                                request.engine.device, request.choices.file, request.choices.no_autotune,
                                 request.overrides}
       .dump();
 }
@@ -455,6 +474,7 @@ void write_trace(const BenchRequest& request, const Prepared& prepared, const Be
 void run(const BenchRequest& request) {
   if (request.ranks) {
     if (!request.network.model.empty()) user_error("bench --ranks: it times no network: drop MODEL");
+    if (request.data) user_error("bench --ranks: it takes no data: drop --data");
     return bench_ranks(static_cast<int>(request.steps), request.json);
   }
   if (request.pipe) {

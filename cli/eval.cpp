@@ -103,7 +103,8 @@ void run(const EvalRequest& request) {
   }
   const runtime::DataFeed data(recipe, runtime::Split::test,
                                runtime::network_face(source.forward(1), recipe.objective), /*trains=*/false,
-                               origin ? origin->classes : std::vector<std::string>{});
+                               origin ? origin->classes : std::vector<std::string>{},
+                               runtime::target_of(engine_name));
   if (origin && origin->classes.empty() != data.source().class_names().empty()) {
     runtime::write_log(
         runtime::LogLevel::info,
@@ -114,6 +115,7 @@ void run(const EvalRequest& request) {
   runtime::EvalModule evaluated = runtime::make_eval_module(
       source, recipe, {.eval_batch = data.batch(), .competing = data.competing()}, trained.epoch);
   ir::Module& module = evaluated.module;
+  data.take_bytes(module, "eval");
   runtime::require_precision(engine_name, module);
   const runtime::TensorMap weights = runtime::read_trained_weights(trained, module);
   runtime::Tuner tuner = runtime::make_tuner(engine_name, choices);

@@ -1,4 +1,4 @@
-// The threads of Loader claim batch numbers in order and prepare the batches in a ring of slots.
+// The threads of Loader claim parts of the rows of batches, in order, and prepare the batches in a ring of slots.
 // next() takes them out in order.
 #include "runtime/data/loader.h"
 
@@ -43,6 +43,15 @@ std::int64_t batches_in(const LoaderOptions& options, std::int64_t samples) {
   return (samples + (options.training ? 0 : options.batch - 1)) / options.batch;
 }
 
+/// Returns how many rows a thread claims at a time: all threads have work even if there is one slot, and a claim takes
+/// little of the time that its rows take.
+std::int64_t rows_of_part(const LoaderOptions& options) {
+  constexpr std::int64_t kFewestRows = 8;
+  if (options.threads == 1) return options.batch;
+  const std::int64_t parts = std::int64_t{2} * options.threads;
+  return std::min(std::max((options.batch + parts - 1) / parts, kFewestRows), options.batch);
+}
+
 /// Returns the batches of the share among so many in a row.
 std::int64_t own_batches(const LoaderOptions& options, std::int64_t batches) {
   const LoaderShare& share = options.share;
@@ -56,6 +65,7 @@ std::int64_t own_batches(const LoaderOptions& options, std::int64_t batches) {
 Loader::Loader(SampleFunction sample, std::int64_t count, const LoaderOptions& options, DataPosition start)
     : sample_(std::move(sample)), count_(count), options_(options), start_(start) {
   check(options, count);
+  part_ = rows_of_part(options);
   batches_per_epoch_ = batches_in(options, count);
   constexpr std::int64_t kMaxEpoch = std::numeric_limits<std::uint32_t>::max();  // Philox has 32 bits for it
   if (start.epoch < 0 || start.epoch > kMaxEpoch || start.batch < 0 || start.sample < 0 ||
@@ -105,6 +115,7 @@ void Loader::next(Batch& batch) {
   if (slot.error) std::rethrow_exception(slot.error);
   std::swap(batch, slot.batch);
   slot.ready = false;
+  slot.claimed = slot.done = 0;
   ++consumed_;
   changed_.notify_all();
 }
@@ -113,23 +124,44 @@ void Loader::work(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   const auto has_room = [this] { return claimed_ < consumed_ + std::ssize(slots_); };
   while (changed_.wait(lock, stop, has_room) && !stop.stop_requested()) {
-    const std::int64_t number = claimed_++;
-    Slot& slot = slot_of(number);
-    lock.unlock();
+    Slot& slot = slot_of(claimed_);
+    std::int64_t first = slot.claimed, last = std::min(first + part_, options_.batch);
     std::exception_ptr error;
     try {
-      prepare(number, slot.batch, stop);
+      if (first == 0) begin(claimed_, slot.batch);
+    } catch (...) {  // no memory: there are no rows to fill
+      error = std::current_exception();
+      last = options_.batch;
+    }
+    slot.claimed = last;
+    if (last == options_.batch) ++claimed_;
+    lock.unlock();
+    try {
+      if (!error) fill(slot.batch, first, last, stop);
     } catch (...) {
       error = std::current_exception();
     }
     lock.lock();
-    slot.error = error;
+    if (error && (!slot.error || first < slot.failed)) {
+      slot.error = error;
+      slot.failed = first;
+    }
+    slot.done += last - first;
+    if (slot.done < options_.batch || stop.stop_requested()) continue;
+    lock.unlock();
+    try {
+      if (options_.finish && !slot.error) options_.finish(slot.batch);
+    } catch (...) {
+      slot.error = std::current_exception();
+    }
+    lock.lock();
     slot.ready = true;
     changed_.notify_all();
   }
 }
 
-void Loader::prepare(std::int64_t number, Batch& batch, const std::stop_token& stop) {
+/// Gives the batch its place and the shapes of its tensors.
+void Loader::begin(std::int64_t number, Batch& batch) const {
   const DataPosition place = place_of(number);
   batch.epoch = place.epoch;
   batch.index = place.batch;
@@ -150,11 +182,9 @@ void Loader::prepare(std::int64_t number, Batch& batch, const std::stop_token& s
     reshape(name, {ir::DType::f32, {std::ssize(values)}});
     std::ranges::copy(values, batch.tensors.at(name).as<float>().begin());
   }
-  fill(batch, stop);
-  if (options_.finish && !stop.stop_requested()) options_.finish(batch);
 }
 
-void Loader::fill(Batch& batch, const std::stop_token& stop) {
+void Loader::fill(Batch& batch, std::int64_t begin, std::int64_t end, const std::stop_token& stop) {
   const std::span<float> weights = batch.tensors.at("weight").as<float>();
   // The rows of each field; the rows of its copies follow one another.
   std::vector<std::span<std::byte>> columns;
@@ -166,7 +196,7 @@ void Loader::fill(Batch& batch, const std::stop_token& stop) {
   }
   const Order order = options_.training ? order_of(batch.epoch) : nullptr;
   std::vector<std::span<std::byte>> row(columns.size());
-  for (std::int64_t i = 0; i < options_.batch && !stop.stop_requested(); ++i) {
+  for (std::int64_t i = begin; i < end && !stop.stop_requested(); ++i) {
     std::ranges::transform(columns, row.begin(), [&](std::span<std::byte> column) {
       const std::size_t size = column.size() / static_cast<std::size_t>(options_.batch);
       return column.subspan(static_cast<std::size_t>(i) * size, size);

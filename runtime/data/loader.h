@@ -1,4 +1,4 @@
-// Prepares batches for training and evaluation ahead of their use, by a few threads, into a bounded queue. A
+// Prepares batches for training and evaluation ahead of their use, by threads that share the rows of each, into a bounded queue. A
 // batch depends on (seed, epoch, index, first sample) alone: not on the number of threads or on where the
 // run began.
 //
@@ -84,7 +84,9 @@ class Loader {
  private:
   struct Slot {
     Batch batch;
-    std::exception_ptr error;
+    std::int64_t claimed = 0, done = 0;  // rows
+    std::exception_ptr error;            // of the first row that has one
+    std::int64_t failed = 0;             // the first row of the part with that error
     bool ready = false;
   };
   using Order = std::shared_ptr<const std::vector<std::uint32_t>>;
@@ -92,8 +94,8 @@ class Loader {
   Slot& slot_of(std::int64_t number) { return slots_[static_cast<std::size_t>(number) % slots_.size()]; }
   void work(const std::stop_token& stop);
   DataPosition place_of(std::int64_t number) const;
-  void prepare(std::int64_t number, Batch& batch, const std::stop_token& stop);
-  void fill(Batch& batch, const std::stop_token& stop);
+  void begin(std::int64_t number, Batch& batch) const;
+  void fill(Batch& batch, std::int64_t begin, std::int64_t end, const std::stop_token& stop);
   void draw_noise(Batch& batch, std::int64_t row, const Visit& visit) const;
   Order order_of(std::int64_t epoch);
 
@@ -101,6 +103,7 @@ class Loader {
   const std::int64_t count_;
   const LoaderOptions options_;
   const DataPosition start_;
+  std::int64_t part_ = 1;  // the most rows that a thread claims at a time
   std::int64_t batches_per_epoch_ = 0;
   std::int64_t own_per_epoch_ = 0, own_of_first_ = 0;  // the latter: those left in the first epoch
 
@@ -112,7 +115,7 @@ class Loader {
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   std::vector<Slot> slots_;
-  std::int64_t claimed_ = 0;   // the first number that no thread has claimed
+  std::int64_t claimed_ = 0;   // the first number of which not all rows are claimed
   std::int64_t consumed_ = 0;  // the number of the batch that next() returns next
 
   std::vector<std::jthread> threads_;  // last: joined before all above is destroyed

@@ -29,6 +29,8 @@ struct RowField {
   std::string name;
   ir::TensorType type;      // type of one row
   std::int64_t copies = 0;  // per row, the batch is [copies, B, …]; 0: one, and the batch is [B, …]
+  /// Of images of u8: the f32 that their bytes mean, [channels, 256]. Empty: the tensor is as it was asked for.
+  std::vector<float> byte_values = {};
 };
 
 /// The memory of one row: the bytes of each field, in the order of the fields, copy by copy.
@@ -53,6 +55,7 @@ struct PipelineContext {
   std::vector<ViewSpec> views;  // views that the recipe asks for
   bool training = true;         // false: as evaluation sees samples
   std::uint64_t seed = 0;       // the run's
+  bool bytes = false;  // images are rows of u8 where each float depends on its byte and channel alone
 };
 
 class Pipeline {

@@ -14,7 +14,9 @@ TensorMap random_inputs(const ir::Function& function,
   TensorMap inputs;
   for (const ir::Argument& argument : function.arguments) {
     ir::Tensor tensor(function.type(argument.value));
-    const auto limit = static_cast<double>(std::max<std::int64_t>(1, categories(argument.name)));
+    const std::int64_t fewest = tensor.type.dtype == ir::DType::u8 ? 256 : 1;
+    const std::int64_t known = categories(argument.name);
+    const auto limit = static_cast<double>(known > 0 ? known : fewest);
     const ir::PhiloxStream stream{0, 0, ir::stream_hash(argument.name)};
     for (std::size_t i = 0; i < tensor.data.size(); ++i) {
       const double uniform = stream.uniform(i);

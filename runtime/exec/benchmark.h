@@ -13,8 +13,8 @@
 
 namespace rewire::runtime {
 
-/// Makes an input per argument: floats uniform in [-1, 1), integers in [0, categories(its name)), the same
-/// every time.
+/// Makes an input per argument: floats uniform in [-1, 1), integers in [0, categories(its name)), bytes without
+/// categories in [0, 256), the same every time.
 TensorMap random_inputs(const ir::Function& function,
                         const std::function<std::int64_t(std::string_view)>& categories);
 

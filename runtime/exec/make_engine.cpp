@@ -91,6 +91,10 @@ std::vector<std::string> engine_names() {
   return names;
 }
 
+bool computes_on_host(std::string_view name) {
+  return engine_row(name).on_cpu;
+}
+
 void choose_device(std::string_view name, std::string_view which) {
   const EngineRow& row = engine_row(name);
   if (row.choose_device == nullptr) return;

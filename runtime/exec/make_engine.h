@@ -25,6 +25,9 @@ std::vector<std::string> engine_names();
 /// The name of the GPU's engine.
 inline constexpr std::string_view kCudaEngine = "cuda";
 
+/// Returns false if the engine computes on a device with a memory of its own.
+bool computes_on_host(std::string_view name);
+
 /// Makes an engine that computes on a device take this one, by its number or UUID; "": the first. Comes before all else
 /// of the engine. Throws UserError if there is no such device.
 void choose_device(std::string_view name, std::string_view which);

@@ -14,6 +14,8 @@
 #include "runtime/data/vision/subset.h"
 #include "runtime/data/vision/transform.h"
 #include "runtime/device/log.h"
+#include "runtime/device/process.h"
+#include "runtime/exec/make_engine.h"
 
 namespace rewire::runtime {
 namespace {
@@ -105,6 +107,12 @@ void refuse_of_images(const Source& source, const Recipe& recipe) {
   if (!key.empty()) user_error("{} needs labelled images, but {} has none: remove it", key, source.name());
 }
 
+/// Returns the threads that prepare batches. On a host the step itself uses all cores.
+int data_threads(const Recipe& recipe, Target target) {
+  if (recipe.data.threads > 0) return static_cast<int>(recipe.data.threads);
+  return target == Target::device ? usable_cores() : 1;
+}
+
 std::unique_ptr<Source> open_source(const Recipe& recipe, Split split, const NetworkFace& face, bool trains,
                                     const std::vector<std::string>& names) {
   const RecipeData& data = recipe.data;
@@ -114,7 +122,7 @@ std::unique_ptr<Source> open_source(const Recipe& recipe, Split split, const Net
     if (classes(face) != 0) images = map_classes(std::move(images), names);
     if (split == Split::train) images = reduce(std::move(images), data);
     if (!data.cache.empty())
-      images = cache_decoded(std::move(images), {data.cache, static_cast<int>(data.threads)});
+      images = cache_decoded(std::move(images), {data.cache, data_threads(recipe, Target::device)});
     source = std::move(images);
   } else {
     refuse_of_images(*source, recipe);
@@ -166,13 +174,13 @@ std::vector<float> present_classes(const ImageSource& source, std::int64_t class
 }
 
 LoaderOptions loader_options(const Recipe& recipe, Split split, bool trains, const Source& source,
-                             const NetworkFace& face) {
+                             const NetworkFace& face, Target target) {
   LoaderOptions options;
   options.training = trains;
   options.batch = options.training ? recipe.train.shard_batch() : recipe.eval.batch;
   if (!options.training && face.batch == 1) options.batch = std::min(options.batch, source.count());
   options.seed = static_cast<std::uint64_t>(recipe.seed);
-  options.threads = static_cast<int>(recipe.data.threads);
+  options.threads = data_threads(recipe, target);
   options.prefetch = recipe.data.prefetch;
   options.repeats = trains ? recipe.data.aug_repeats : 1;
   const auto* const images = dynamic_cast<const ImageSource*>(&source);
@@ -269,15 +277,20 @@ NetworkFace with_views(NetworkFace face, const Recipe& recipe) {
   return face;
 }
 
+Target target_of(std::string_view engine) {
+  return computes_on_host(engine) ? Target::host : Target::device;
+}
+
 DataFeed::DataFeed(const Recipe& recipe, Split split, const NetworkFace& face, bool trains,
-                   const std::vector<std::string>& classes)
+                   const std::vector<std::string>& classes, Target target)
     : source_(open_source(recipe, split, face, trains, classes)),
-      options_(loader_options(recipe, split, trains, *source_, face)),
+      options_(loader_options(recipe, split, trains, *source_, face, target)),
       pipeline_(source_->pipeline({.asked = asked_fields(face),
                                    .transforms = transform_values(recipe),
                                    .views = trains ? views_of(recipe, face) : std::vector<ViewSpec>(),
                                    .training = trains,
-                                   .seed = options_.seed})),
+                                   .seed = options_.seed,
+                                   .bytes = target == Target::device})),
       skips_unreadable_(recipe.data.unreadable == "skip"),
       only_present_(recipe.eval.only_present()) {
   options_.fields = pipeline_->fields();
@@ -325,6 +338,14 @@ std::unique_ptr<Loader> DataFeed::load(DataPosition start, LoaderShare share) co
     }
   };
   return std::make_unique<Loader>(sample_function(*source_, read, samples), source_->count(), options, start);
+}
+
+void DataFeed::take_bytes(ir::Module& module, std::string_view name) const {
+  ir::Function* const function = module.find_function(name);
+  if (function == nullptr) return;
+  for (const RowField& field : options_.fields) {
+    if (!field.byte_values.empty()) programs::take_bytes(module, *function, {field.name, field.byte_values});
+  }
 }
 
 void DataFeed::log_left_out() const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ir/module.h"
+#include "programs/byte_inputs.h"
 #include "programs/input.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/vision/image_source.h"
@@ -35,15 +36,22 @@ NetworkFace with_views(NetworkFace face, const Recipe& recipe);
 TensorMap take_inputs(const ir::Function& function, Batch& batch);
 void put_back(TensorMap inputs, Batch& batch);
 
+/// Where the batches of a feed go. device: with a memory of its own, to which bytes are copied faster than floats, and
+/// whose steps leave the host's cores to the data.
+enum class Target : std::uint8_t { host, device };
+/// Returns the target of an engine, by its name.
+Target target_of(std::string_view engine);
+
 class DataFeed {
  public:
   /// Throws UserError with the data's name if the data are missing, corrupt or do not match the network.
   DataFeed(const Recipe& recipe, Split split, const NetworkFace& face)
       : DataFeed(recipe, split, face, split == Split::train) {}
   /// `trains`: shuffled, augmented and in whole batches of a shard of train.batch; else in order, with the transforms
-  /// of evaluation. `classes`: the network's class names by label (map_classes); empty: the data's own.
+  /// of evaluation. `classes`: the network's class names by label (map_classes); empty: the data's own. For a device,
+  /// images are u8 where that loses nothing: programs need take_bytes().
   DataFeed(const Recipe& recipe, Split split, const NetworkFace& face, bool trains,
-           const std::vector<std::string>& classes = {});
+           const std::vector<std::string>& classes = {}, Target target = Target::host);
   DataFeed(const DataFeed&) = delete;
   DataFeed& operator=(const DataFeed&) = delete;
 
@@ -55,6 +63,10 @@ class DataFeed {
   /// Returns the source as labelled images. Throws UserError if it has none; `what` names who asks for them.
   const ImageSource& images(std::string_view what) const;
   std::int64_t count() const { return source_->count(); }
+  /// Makes a function of the module take the images as this feed has them. A function of another name is none.
+  void take_bytes(ir::Module& module, std::string_view function) const;
+  /// Returns the threads that prepare batches.
+  int threads() const { return options_.threads; }
   /// Logs as warnings what the source leaves out, and which classes compete if not all do.
   void log_left_out() const;
   /// Returns the number of classes that compete if only those with images do (eval.classes=present); 0: all

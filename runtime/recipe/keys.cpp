@@ -178,7 +178,11 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
          "the network: a model of the zoo, which rewire models lists, or a .rir module",
          /*by_name_alone=*/false);
   choose("data", "format", &Recipe::source, sources(), "how the data are stored");
-  keys.push_back(row("data", "threads", &data.threads, "threads that prepare batches", {1, 256}));
+  keys.push_back(
+      row("data", "threads", &data.threads,
+          "threads that prepare batches; 0: one per core that the process may use if the steps are "
+          "computed on a GPU, and one in all if they are computed on these cores",
+          {0, 256}));
   keys.push_back(
       row("data", "prefetch", &data.prefetch, "largest number of batches prepared ahead", {1, 1024}));
   keys.push_back(row("data", "aug_repeats", &data.aug_repeats,

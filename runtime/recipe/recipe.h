@@ -23,7 +23,7 @@ namespace rewire::runtime {
 
 /// Keys of [data], beside `source`: which of its images are used, and how.
 struct RecipeData {
-  std::int64_t threads = 1;          // threads that prepare batches
+  std::int64_t threads = 0;          // threads that prepare batches; 0: as the Target of a DataFeed asks
   std::int64_t prefetch = 4;         // most batches prepared ahead
   std::int64_t aug_repeats = 1;      // times in a row that a training image comes
   std::string train_list;            // a file that names the training images to use; "": all

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "ir/error.h"
+#include "ir/verify.h"
 #include "runtime/device/log.h"
 #include "runtime/measure/neighbours.h"
 
@@ -34,10 +35,12 @@ std::string metric_of_best(const Recipe& recipe, const RunPrograms& programs,
 }
 
 /// Returns the training images that eval.knn compares with, in batches of the evaluation's size.
-std::unique_ptr<const DataFeed> make_bank(Recipe recipe, const NetworkFace& face, std::int64_t batch) {
+std::unique_ptr<const DataFeed> make_bank(Recipe recipe, const NetworkFace& face, std::int64_t batch,
+                                          Target target) {
   if (recipe.eval.knn == 0) return nullptr;
   recipe.eval.batch = batch;
-  auto data = std::make_unique<const DataFeed>(recipe, Split::train, face, /*trains=*/false);
+  auto data = std::make_unique<const DataFeed>(recipe, Split::train, face, /*trains=*/false,
+                                               std::vector<std::string>(), target);
   if (data->batch() != batch) {
     user_error(
         "eval.knn={}: an evaluation batch has {} images, but there are only {} to train on: lower eval.batch",
@@ -110,9 +113,9 @@ RunPlan::RunPlan(const TrainRequest& request, const RunProgress* start, const st
       rank(request.group->rank()),
       ranks(request.group->size()),
       face(training_face(request.network, recipe.objective)),
-      train_data(recipe, Split::train, face),
-      test_data(recipe, Split::test, face),
-      bank_data(make_bank(recipe, face, test_data.batch())),
+      train_data(recipe, Split::train, face, /*trains=*/true, {}, target_of(request.engine)),
+      test_data(recipe, Split::test, face, /*trains=*/false, {}, target_of(request.engine)),
+      bank_data(make_bank(recipe, face, test_data.batch(), target_of(request.engine))),
       data(train_data.source().identity()),
       evaluated(test_data.source().identity()),
       begins(place_with(data, train_data.source().name(), recipe, start, run)),
@@ -153,10 +156,22 @@ RunPlan::RunPlan(const TrainRequest& request, const RunProgress* start, const st
                        .diagnose_batch = diagnosed_images,
                        .diagnostics = diagnostics};
   programs = make_run_programs(request.network, options, shape);
+  take_bytes();
   if (recipe.train.zero == 1 && ranks > 1) shares = share_out(request.network, options, shape);
   best_metric =
       metric_of_best(recipe, programs,
                      bank_data ? neighbour_metric_names(*bank_data, test_data) : std::vector<std::string>{});
+}
+
+/// Sampling and diagnoses have inputs of their own, and take floats.
+void RunPlan::take_bytes() {
+  for (const Phase& phase : programs.phases) {
+    for (const char* kind : {"step", "accumulate"})
+      train_data.take_bytes(programs.module, phase.program(kind));
+    for (const char* kind : {"eval", "eval_ema", "features", "features_ema", "pictures"})
+      test_data.take_bytes(programs.module, phase.program(kind));
+  }
+  ir::verify(programs.module);
 }
 
 RunPlan::Shares RunPlan::share_out(const NetworkSource& network, programs::TrainOptions options,

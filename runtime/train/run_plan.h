@@ -75,6 +75,7 @@ struct RunPlan {
   std::vector<std::string> diagnostics;
 
  private:
+  void take_bytes();
   Shares share_out(const NetworkSource& network, programs::TrainOptions options, const RunShape& shape) const;
 };
 

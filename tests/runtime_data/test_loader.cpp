@@ -81,6 +81,44 @@ TEST_CASE("The batches are the same bytes for 1, 2 and 4 threads and any prefetc
   }
 }
 
+TEST_CASE("Threads share the rows of a batch, which has the same bytes") {
+  const Example data = example();
+  const auto reference = batches(data, training(50, 1, 1), 7);
+  for (const int threads : {2, 3, 4, 16}) {  // parts of 13, 9 and 8 rows
+    for (const std::int64_t prefetch : {1, 3}) {
+      CAPTURE(threads, prefetch);
+      CHECK(batches(data, training(50, threads, prefetch), 7) == reference);
+    }
+  }
+  // With one batch ahead, several threads are at work in it at once.
+  std::atomic<int> inside{0}, most{0};
+  const SampleFunction slow = labelled([&](const Visit& visit, std::span<float>) {
+    const int now = ++inside;
+    for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    --inside;
+    return visit.sample;
+  });
+  Loader loader(slow, 64, with_images(training(64, 4, 1), {1}));
+  Batch batch;
+  loader.next(batch);
+  CHECK(most == 4);
+}
+
+TEST_CASE("Of the rows of a batch that fail on several threads, the first is reported") {
+  const SampleFunction fails_from_20 = labelled([](const Visit& visit, std::span<float>) {
+    if (visit.sample == 20) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (visit.sample >= 20) throw UserError("sample " + std::to_string(visit.sample) + " is broken");
+    return visit.sample;
+  });
+  LoaderOptions options = training(64, 4, 1);
+  options.training = false;
+  Loader loader(fails_from_20, 64, with_images(options, {1}));
+  Batch batch;
+  CHECK(message_of<UserError>([&] { loader.next(batch); }) == "sample 20 is broken");
+}
+
 TEST_CASE("Noise is uniform, a function of the epoch and the image, and the same in each evaluation") {
   const Example data = example(41);
   LoaderOptions options = training(8, 1);

@@ -80,6 +80,30 @@ float expected(const std::vector<std::uint8_t>& pixels, bool reflect, const Draw
   return static_cast<float>((value / 255.0 - kMean[channel]) / kDeviation[channel]);
 }
 
+TEST_CASE("Bytes and the table of a chain give the floats of the chain, where a byte alone decides") {
+  const std::vector<std::uint8_t> pixels = example_pixels();
+  for (const bool training : {true, false}) {
+    const TransformChain chain(augmented(2, "zero", true), {kShape, kShape, training}, 3);
+    const std::span<const float> table = chain.byte_values();
+    REQUIRE(table.size() == 256 * kChannels);
+    for (std::int64_t sample = 0; sample < 20; ++sample) {
+      const std::vector<float> floats = seen(chain, pixels, 1, sample);
+      std::vector<std::uint8_t> bytes(floats.size());
+      chain.apply_to_bytes({pixels, kHeight, kWidth}, bytes, 1, sample);
+      for (std::size_t i = 0; i < bytes.size(); ++i)
+        REQUIRE(table[i / (kHeight * kWidth) * 256 + bytes[i]] == floats[i]);
+    }
+  }
+  ir::Attributes erased = example_values();
+  erased.set("erase_prob", 0.1);
+  CHECK(TransformChain(erased, {kShape, kShape}, 3).byte_values().empty());
+  CHECK_FALSE(TransformChain(erased, {kShape, kShape, false}, 3).byte_values().empty());
+  ir::Attributes mixed = example_values();
+  mixed.set("mixup", 0.8);
+  CHECK(TransformChain(mixed, {kShape, kShape}, 3).byte_values().empty());
+  CHECK_FALSE(TransformChain(mixed, {kShape, kShape}, 3, "view/0").byte_values().empty());
+}
+
 TEST_CASE("Every crop, fill and flip is what its definition says, at every pixel") {
   const std::vector<std::uint8_t> pixels = example_pixels();
   constexpr std::uint64_t kSeed = std::uint64_t{5} << 32 | 17;

@@ -2,8 +2,12 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/builder.h"
 #include "ir/error.h"
+#include "ir/verify.h"
 #include "runtime/data/vision/presets.h"
+#include "runtime/device/process.h"
+#include "runtime/exec/make_engine.h"
 #include "runtime/io/files.h"
 #include "runtime/network/data_feed.h"
 #include "tests/runtime_train/linear_model.h"
@@ -82,6 +86,58 @@ TEST_CASE("The views that the network takes are in each training batch, the othe
   Batch evaluated;
   DataFeed(recipe, Split::test, all).load()->next(evaluated);
   CHECK_FALSE(evaluated.tensors.contains("flipped"));
+}
+
+/// f(NAME) returns its argument.
+ir::Module passing_on(const std::string& name, const ir::TensorType& type) {
+  ir::Module module;
+  module.name = "passing_on";
+  ir::Function& function = module.functions.emplace_back();
+  function.name = "f";
+  ir::Builder b(module, function);
+  b.result("same", b.argument(name, type));
+  return module;
+}
+
+TEST_CASE("For a device, images and views are bytes, of which a program makes the floats of the host") {
+  const Recipe recipe = synthetic_recipe(kViews, {"transforms.mean=[0.3]", "transforms.std=[0.7]"});
+  const NetworkFace face = with_views(linear_face(recipe), recipe);
+  for (const Split split : {Split::train, Split::test}) {
+    const bool trains = split == Split::train;
+    const DataFeed host(recipe, split, face, trains), device(recipe, split, face, trains, {}, Target::device);
+    Batch floats, bytes;
+    host.load()->next(floats);
+    device.load()->next(bytes);
+    REQUIRE(floats.tensors.size() == bytes.tensors.size());
+    for (const auto& [name, tensor] : floats.tensors) {
+      CAPTURE(name);
+      ir::Module module = passing_on(name, tensor.type());
+      device.take_bytes(module, "f");
+      device.take_bytes(module, "no such function");
+      ir::verify(module);
+      const HostTensor& given = bytes.tensors.at(name);
+      const bool is_image = name != "label" && name != "weight";
+      CHECK(given.type().dtype == (is_image ? ir::DType::u8 : tensor.type().dtype));
+      CHECK(given.type().shape == tensor.type().shape);
+      for (const std::string& engine : engine_names()) {
+        TensorMap inputs;
+        inputs.emplace(name, given.clone());
+        const TensorMap results = make_engine(engine, module)->run("f", inputs);
+        CHECK(std::ranges::equal(results.at("same").bytes(), tensor.bytes()));
+      }
+    }
+  }
+}
+
+TEST_CASE("Threads of a feed are the recipe's, or as its target asks") {
+  const auto threads = [](const Recipe& recipe, Target target) {
+    return DataFeed(recipe, Split::train, linear_face(recipe), true, {}, target).threads();
+  };
+  const Recipe open = synthetic_recipe(), set = synthetic_recipe("", {"data.threads=3"});
+  CHECK(threads(open, Target::host) == 1);
+  CHECK(threads(open, Target::device) == usable_cores());
+  CHECK(threads(set, Target::host) == 3);
+  CHECK(threads(set, Target::device) == 3);
 }
 
 TEST_CASE("A network that takes other views than the recipe has is refused by name") {

@@ -24,6 +24,21 @@ std::span<float> floats(std::span<std::byte> bytes) {
   return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 
+/// Makes the field's rows bytes, if the transforms end with a table of bytes.
+void take_bytes_of(const TransformChain& transforms, RowField& field) {
+  const std::span<const float> values = transforms.byte_values();
+  if (values.empty()) return;
+  field.type.dtype = ir::DType::u8;
+  field.byte_values.assign(values.begin(), values.end());
+}
+
+void apply_into(const TransformChain& transforms, const RowField& field, const StoredImage& stored,
+                std::span<std::byte> row, const Visit& visit, std::int64_t sample) {
+  if (field.byte_values.empty()) return transforms.apply(stored, floats(row), visit.epoch, sample);
+  transforms.apply_to_bytes(stored, {reinterpret_cast<std::uint8_t*>(row.data()), row.size()}, visit.epoch,
+                            sample);
+}
+
 /// Returns true if something of the box is left.
 bool has_area(const float* box) {
   return box[2] > box[0] && box[3] > box[1];
@@ -58,6 +73,7 @@ ImagePipeline::ImagePipeline(const ImageSource& source, const PipelineContext& c
         "or match model.image and model.channels to the data",
         source.name(), ir::to_string(transforms_->shape()), ir::to_string(image.shape));
   }
+  if (context.bytes) take_bytes_of(*transforms_, image_);
   if (transforms_->changes_batches() && classes_ == 0) {
     user_error("transforms.mixup and transforms.cutmix blend labels: set objective.targets=probabilities");
   }
@@ -95,6 +111,7 @@ void ImagePipeline::add_view(const ViewSpec& view, const PipelineContext& contex
     user_error("its images are {} (channels, height, width), but {} is required: set its resize",
                ir::to_string(gives), ir::to_string(shape));
   }
+  if (context.bytes) take_bytes_of(*made.copies.back(), made.field);
   views_.push_back(std::move(made));
 }
 
@@ -123,10 +140,10 @@ void ImagePipeline::read(const Visit& visit, SampleRow row) const {
   const StoredImage stored = source_.decode(visit.sample, buffer, needed);
   note_orientation(source_, visit.sample, stored);
   try {
-    transforms_->apply(stored, floats(row[0]), visit.epoch, sample);
+    apply_into(*transforms_, image_, stored, row[0], visit, sample);
     std::size_t at = 2 + further_.size();
     for (const View& view : views_) {
-      for (const auto& copy : view.copies) copy->apply(stored, floats(row[at++]), visit.epoch, sample);
+      for (const auto& copy : view.copies) apply_into(*copy, view.field, stored, row[at++], visit, sample);
     }
   } catch (const ImageSizeError& error) {
     throw ImageSizeError(fmt::format("{}: {}", source_.sample_name(visit.sample), error.what()));

@@ -11,7 +11,7 @@
 
 namespace rewire::runtime {
 
-/// The pipeline of images. A row holds the image f32 [channels, height, width], its label i64 [], further
+/// The pipeline of images. A row holds the image f32 [channels, height, width] (or u8: PipelineContext::bytes), its label i64 [], further
 /// fields that are asked for, and the copies of each view. `target` f32 [B, classes], if asked for, is made
 /// per batch: 1 for the label, changed by MixUp and CutMix.
 ///

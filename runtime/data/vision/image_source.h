@@ -28,6 +28,7 @@ struct StoredImage {
 struct ReadBuffer {
   std::vector<std::uint8_t> pixels;
   std::vector<std::byte> file;  // contents of an image's own file
+  double decoding_seconds = 0;  // spent on decoding `file`, over all images
 };
 
 /// Images as bytes, each with a label. Samples have the fields `image` u8 [channels, height, width], `label`

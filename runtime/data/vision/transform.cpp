@@ -56,8 +56,13 @@ Box TransformChain::looks_at(std::int64_t height, std::int64_t width, std::int64
   return first.transform->looks_at(height, width, random_of(first.stream, epoch, sample));
 }
 
-void TransformChain::apply(const StoredImage& image, std::span<float> out, std::int64_t epoch,
-                           std::int64_t sample) const {
+std::span<const float> TransformChain::byte_values() const {
+  if (changes_batches()) return {};
+  return links_.back().transform->byte_values();
+}
+
+void TransformChain::run(std::size_t count, const StoredImage& image, std::span<std::byte> out,
+                         std::int64_t epoch, std::int64_t sample) const {
   if (height_ != 0 && (image.height != height_ || image.width != width_)) {
     throw ImageSizeError(
         fmt::format("{} x {} pixels (height x width), but {} x {} are needed: set transforms.resize, and "
@@ -67,15 +72,14 @@ void TransformChain::apply(const StoredImage& image, std::span<float> out, std::
   // The links before the last alternate between two buffers, each as large as their
   // largest result, in whole floats.
   std::size_t size = 0;
-  for (std::size_t i = 0; i + 1 < links_.size(); ++i) size = std::max(size, links_[i].bytes);
+  for (std::size_t i = 0; i + 1 < count; ++i) size = std::max(size, links_[i].bytes);
   size = (size + sizeof(float) - 1) / sizeof(float) * sizeof(float);
   const auto buffers = std::make_unique_for_overwrite<std::byte[]>(2 * size);
   ImageBytes in{std::as_bytes(image.pixels), image.height, image.width};
-  for (std::size_t i = 0; i < links_.size(); ++i) {
+  if (count == 0) std::ranges::copy(in.bytes, out.begin());
+  for (std::size_t i = 0; i < count; ++i) {
     const auto& [transform, shape, stream, bytes] = links_[i];
-    const bool is_last = i + 1 == links_.size();
-    const std::span<std::byte> made =
-        is_last ? std::as_writable_bytes(out) : std::span(buffers.get() + i % 2 * size, bytes);
+    const std::span<std::byte> made = i + 1 == count ? out : std::span(buffers.get() + i % 2 * size, bytes);
     transform->run(in, made, random_of(stream, epoch, sample));
     in = {made, shape[1], shape[2]};
   }

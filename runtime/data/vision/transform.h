@@ -66,6 +66,8 @@ class Transform {
   /// no box.
   virtual void move_boxes(std::span<float> /*boxes*/, std::int64_t /*height*/, std::int64_t /*width*/,
                           const SampleRandom&) const {}
+  /// Returns the float that each byte of each channel becomes, [channels, 256]; empty if a result depends on more.
+  virtual std::span<const float> byte_values() const { return {}; }
   /// Writes all of `out`, which has shape(); a function of its arguments.
   virtual void run(const ImageBytes& image, std::span<std::byte> out, const SampleRandom& random) const = 0;
 };
@@ -148,7 +150,16 @@ class TransformChain {
   /// Transforms an image to `out`, which has shape(). Evaluation gives the same in each epoch. Throws
   /// ImageSizeError unless the image has the size that the chain was made for, or the first transform takes
   /// any.
-  void apply(const StoredImage& image, std::span<float> out, std::int64_t epoch, std::int64_t sample) const;
+  void apply(const StoredImage& image, std::span<float> out, std::int64_t epoch, std::int64_t sample) const {
+    run(links_.size(), image, std::as_writable_bytes(out), epoch, sample);
+  }
+  /// Returns the last transform's byte_values(); empty also if batches are changed.
+  std::span<const float> byte_values() const;
+  /// Applies all transforms but the last, whose byte_values() are not empty.
+  void apply_to_bytes(const StoredImage& image, std::span<std::uint8_t> out, std::int64_t epoch,
+                      std::int64_t sample) const {
+    run(links_.size() - 1, image, std::as_writable_bytes(out), epoch, sample);
+  }
   /// Moves boxes of a stored image of that size as apply() moves its pixels, and clips them at the image's
   /// edges.
   void move_boxes(std::span<float> boxes, std::int64_t height, std::int64_t width, std::int64_t epoch,
@@ -166,6 +177,10 @@ class TransformChain {
     return {{seed_, static_cast<std::uint32_t>(training_ ? epoch : 0), stream},
             static_cast<std::uint64_t>(sample)};
   }
+
+  /// Applies the first `count` transforms.
+  void run(std::size_t count, const StoredImage& image, std::span<std::byte> out, std::int64_t epoch,
+           std::int64_t sample) const;
 
   struct Link {
     std::unique_ptr<Transform> transform;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <span>
 #include <string_view>
 #include <system_error>
@@ -216,9 +217,11 @@ Decoding decoding(const ir::Attributes& values, std::int64_t channels) {
 
 StoredImage decode_file(ReadBuffer& buffer, std::string_view name, const Decoding& how,
                         const BoxFunction& needed) {
+  const auto begun = std::chrono::steady_clock::now();
   const int orientation = exif_orientation(buffer.file);
   const ImageSize size = decode_upright(buffer.file, name, how.channels, buffer.pixels, needed,
                                         how.is_upright ? orientation : 1);
+  buffer.decoding_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   return {buffer.pixels, size.height, size.width, orientation, how.is_upright};
 }
 

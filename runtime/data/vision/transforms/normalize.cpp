@@ -40,6 +40,7 @@ class Normalize final : public TransformOf<std::uint8_t, float> {
   }
 
   ir::Shape shape() const override { return shape_; }
+  std::span<const float> byte_values() const override { return floats_; }
 
   void apply(std::span<const std::uint8_t> image, std::span<float> out, const SampleRandom&) const override {
     const std::int64_t size = shape_[1] * shape_[2];
