@@ -223,10 +223,10 @@ void choose_schedules(DevicePrograms& device, const CompileOptions& compiling, T
                                              "chosen again, and the last bits of a step may change",
                                              again, describe(device.context.facts())));
   if (const int left = tuner.out_of_time() - untimed; left > 0)
-    write_log(LogLevel::warning,
-              fmt::format(
-                  "{} of {} kernels were not timed within {} s: they use the cost model's schedule this time",
-                  left, choices.size(), kTileSeconds));
+    write_log(
+        LogLevel::warning,
+        fmt::format("{} of {} kernels were not timed within {}: they use the cost model's schedule this time",
+                    left, choices.size(), tuner.limit_text(kTileSeconds)));
 }
 
 }  // namespace rewire::runtime
