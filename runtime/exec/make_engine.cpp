@@ -10,6 +10,7 @@
 #include "ir/passes/mixed_precision.h"
 #include "runtime/device/log.h"
 #include "runtime/exec/engine_row.h"
+#include "runtime/exec/tune/tune_keys.h"
 #include "runtime/group/group.h"
 
 namespace rewire::runtime {
@@ -145,7 +146,7 @@ Tuner make_tuner(std::string_view engine, const ChoiceOptions& options) {
   tuner.given = options.given;
   tuner.time = options.autotune && row.open != nullptr;
   tuner.cache_directory = usable_kernel_cache();
-  tuner.place = timing_place(engine);
+  tuner.place = timing_place(engine) + tune_text(options.given);
   if (row.make_trial != nullptr) {
     tuner.make_trial = [&row](const ir::Module& module, const ChoiceRecord& choices) {
       return row.make_trial(module, options_of({.choices = choices}));

@@ -174,7 +174,7 @@ TEST_CASE("only the last tile of a warp's rows looks for the end of the columns"
   CHECK(count_of("? ", inner) == 0);
   CHECK(count_of(", true>(", inner) == 4);  // s, dp; dv, dk
   CHECK(count_of("put_tile<2, true, ", inner) == 1);
-  CHECK(count_of(" < 65 ? ", end) == 2);    // p, ds
+  CHECK(count_of(" < 65 ? ", end) == 2);  // p, ds
   CHECK(count_of("power_of_two(", inner) == 1);
   CHECK(count_of("lse[", inner) == 0);  // it is in shared memory
 }
@@ -225,6 +225,33 @@ TEST_CASE("what does not fit a kernel is refused") {
     CAPTURE(schedule_text(schedule));
     CHECK_FALSE(fits(heads, schedule, target));
   }
+}
+
+TEST_CASE(
+    "a number of warps that is set holds for block kernels that fit in it, and for all their candidates") {
+  const codegen::tile::Kernel heads = attention(true);
+  DeviceTarget target;
+  const Schedule usual = schedules(heads, target, 1)[0];
+  const auto warps_of = [](const Schedule& schedule) {
+    return std::get<BlockSchedule>(schedule).threads / 32;
+  };
+  for (const int warps : {2, 4, 8}) {
+    CAPTURE(warps);
+    target.block_warps = warps;
+    const std::vector<Schedule> candidates = schedules(heads, target, 6);
+    REQUIRE_FALSE(candidates.empty());
+    for (const Schedule& candidate : candidates) {
+      CHECK(warps_of(candidate) == warps);
+      CHECK(fits(heads, candidate, target));
+    }
+    CHECK(emit(heads, "k", target).launch.threads == 32 * warps);
+  }
+  target.block_warps = 32;  // more than its registers allow: the cost model decides
+  CHECK(schedules(heads, target, 1)[0] == usual);
+  CHECK(emit(centred_rows(3200, 192), "k", target).text ==
+        emit(centred_rows(3200, 192), "k", DeviceTarget()).text);
+  target.block_warps = 0;
+  CHECK(schedules(heads, target, 1)[0] == usual);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 // each shape is timed once, what is recorded is replayed to the same bits, what is refused is chosen anew.
 #include "runtime/exec/cuda/tune/gemm_choices.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +15,7 @@
 #include "runtime/device/cuda/device.h"
 #include "runtime/device/log.h"
 #include "runtime/exec/cuda/engine.h"
+#include "runtime/exec/tune/tune_keys.h"
 #include "tests/runtime_cuda/fake_run.h"
 #include "tests/runtime_cuda/timing_here.h"
 #include "tests/support/catch.h"
@@ -169,6 +172,25 @@ TEST_CASE("Products whose two runs differ in a bit are struck, and the heuristic
   CHECK_THAT(lines[0],
              REWIRE_CATCH_CONTAINS("is struck: two runs on the same numbers do not give the same bits"));
   CHECK_THAT(lines.back(), REWIRE_CATCH_CONTAINS("no other is left"));
+}
+
+TEST_CASE("As many candidates are timed as a developer says") {
+  const Clean clean;
+  const test::TemporaryFolder folder;
+  const ir::Module module = example();
+  for (const int candidates : {1, 2, 3}) {
+    CAPTURE(candidates);
+    TunerOptions few = options(folder.file(fmt::format("cache{}", candidates)));
+    few.given.add(parse_tune(fmt::format("candidates={}", candidates), "--tune"));
+    Tuner tuner(few);
+    const ChoiceRecord record = choose(module, tuner);
+    REQUIRE(record.made().size() == 3);
+    CHECK(record.made()[0].key == "tune candidates");
+    CHECK(tuner.timed() == (candidates == 1 ? 0 : 2));
+    for (const MadeChoice& choice : record.made())
+      CHECK(choice.seconds.size() <= static_cast<std::size_t>(candidates));
+    if (candidates == 1) CHECK(record.made()[1].by == kByModel);
+  }
 }
 
 TEST_CASE("A profile names a product's sizes, types, layout and algorithm") {

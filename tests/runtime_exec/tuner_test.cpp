@@ -8,6 +8,7 @@
 
 #include "ir/builder.h"
 #include "ir/error.h"
+#include "runtime/exec/tune/tune_keys.h"
 #include "runtime/exec/tune/tuner.h"
 #include "runtime/io/json_view.h"
 #include "tests/support/catch.h"
@@ -252,6 +253,41 @@ TEST_CASE("What is given, what cannot be kept, and what is not to be timed asks 
   Tuner modelled(untimed);
   CHECK(modelled.choose(question("circulant_matmul of another")) == "dense");
   CHECK(homeless.timed() + modelled.timed() == 0);
+}
+
+TEST_CASE("Numbers of the compiler are choices: recorded first, and read back from the record") {
+  const test::TemporaryFolder folder;
+  Machine machine{{{"dense", 0.003}, {"split2", 0.001}, {"fft", 0.002}}};
+  TunerOptions given = options(machine, folder_in(folder));
+  given.given.add(runtime::parse_tune("group_ops=300", "--tune"));
+  given.given.add(runtime::parse_tune("parts=7", "--tune"));
+  Tuner tuner(given);
+  tuner.choose(question());
+  const ChoiceRecord& record = tuner.record();
+  REQUIRE(record.made().size() == 3);
+  CHECK(record.made()[0] == MadeChoice{"tune group_ops", "300", "request", {}});
+  CHECK(runtime::tune_text(record) == ", group_ops=300, parts=7");
+  CHECK(runtime::tuned(record, "warps", 0) == 0);
+  codegen::WorkGrain grain;
+  runtime::tune(grain, record);
+  CHECK(grain.group_ops == 300);
+  CHECK(grain.max_instances == 7);
+  const nlohmann::ordered_json written = runtime::to_json(record);
+  CHECK(runtime::record_from_json(runtime::JsonView(written, "")) == record);
+
+  const auto refusal = [](const std::string& text) {
+    return test::message_of<UserError>([&] { runtime::parse_tune(text, "--tune"); });
+  };
+  CHECK(refusal("group_ops") == "--tune group_ops: it takes KEY=VALUE, as group_ops=300");
+  CHECK(refusal("group_op=3") ==
+        "--tune group_op=3: there is no key 'group_op' (did you mean 'group_ops'?); choose from group_ops, "
+        "parts, warps, candidates");
+  for (const char* value : {"0", "33", "4.5", "", "-1", "4 ", "99999999999999999999"})
+    CHECK(refusal(std::string("warps=") + value) ==
+          std::string("--tune warps=") + value + ": warps takes a whole number from 1 to 32");
+  const nlohmann::ordered_json wrong = {{{"key", "tune warps"}, {"taken", "many"}}};
+  CHECK(test::message_of<UserError>([&] { runtime::record_from_json(runtime::JsonView(wrong, "f.json")); }) ==
+        "f.json: tune warps=many: warps takes a whole number from 1 to 32");
 }
 
 TEST_CASE("A recorded answer that cannot be is refused in one line") {

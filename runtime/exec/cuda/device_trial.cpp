@@ -19,7 +19,7 @@ constexpr const char* kTrialPurpose = "to time a trial";
 class DeviceTrial {
  public:
   DeviceTrial(const ir::Module& module, const ChoiceRecord& choices, const CompileOptions& compiling)
-      : target_(target_of(context_.facts())),
+      : target_(target_of(context_.facts(), choices)),
         kernels_(target_, compiling, choices),
         libraries_(ir::allows_tf32(module), choices),
         program_(lower_for_device(module, module.function("trial"), {target_}, libraries_), kernels_,

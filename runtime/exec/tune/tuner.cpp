@@ -10,6 +10,7 @@
 #include "ir/error.h"
 #include "ir/passes/choose_lowerings.h"
 #include "runtime/device/log.h"
+#include "runtime/exec/tune/tune_keys.h"
 
 namespace rewire::runtime {
 namespace {
@@ -45,7 +46,11 @@ TimedChoice choice_by_trials(const std::string& key, const std::vector<std::stri
 }
 
 Tuner::Tuner(TunerOptions options)
-    : options_(std::move(options)), cache_(options_.time ? options_.cache_directory : "", options_.place) {}
+    : options_(std::move(options)), cache_(options_.time ? options_.cache_directory : "", options_.place) {
+  for (const MadeChoice& choice : options_.given.made()) {
+    if (choice.key.starts_with(fmt::format("{} ", kTuneChoice))) record_.add(choice);
+  }
+}
 
 double Tuner::now() const {
   if (options_.clock) return options_.clock();

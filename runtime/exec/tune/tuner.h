@@ -87,7 +87,7 @@ class Tuner final : public ir::Chooser {
   /// True if an answer was given to any choice of a kind, the first word of its key.
   bool is_any_given(std::string_view kind) const;
 
-  /// The choices that were asked for, in order.
+  /// The given choices of the kind "tune", then the choices that were asked for, in order.
   const ChoiceRecord& record() const { return record_; }
   /// The number of choices whose candidates were run, here and now.
   int timed() const { return timed_; }

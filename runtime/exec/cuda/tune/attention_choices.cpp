@@ -179,7 +179,7 @@ std::optional<Racer> attention_racer(AttentionBench& bench, std::size_t candidat
 
 void choose_attention(DevicePrograms& device, const CompileOptions& compiling, Tuner& tuner) {
   const std::vector<DeviceAttentionShape>& shapes = device.attention;
-  const codegen::cuda::DeviceTarget target = target_of(device.context.facts());
+  const codegen::cuda::DeviceTarget target = target_of(device.context.facts(), tuner.record());
   CudaLibraries& libraries = device.libraries;
   const double before = tuner.seconds();
   const int untimed = tuner.out_of_time(), refused = tuner.refused();

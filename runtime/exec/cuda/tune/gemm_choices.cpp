@@ -9,6 +9,7 @@
 #include "runtime/device/log.h"
 #include "runtime/exec/cuda/device_timing.h"
 #include "runtime/exec/cuda/engine.h"
+#include "runtime/exec/tune/tune_keys.h"
 
 namespace rewire::runtime {
 namespace {
@@ -119,9 +120,10 @@ void choose_algorithms(DevicePrograms& device, Tuner& tuner) {
   const std::vector<DeviceGemmShape> products = products_of(device);
   const double before = tuner.seconds();
   const int untimed = tuner.out_of_time(), refused = tuner.refused();
+  const auto candidates = static_cast<int>(tuned(tuner.record(), "candidates", kCandidates));
   for (std::size_t product = 0; product < products.size(); ++product) {
     const DeviceGemmShape& shape = products[product];
-    DeviceGemm gemm = device.libraries.candidates(shape, kCandidates);
+    DeviceGemm gemm = device.libraries.candidates(shape, candidates);
     const std::vector<std::string> algorithms = gemm.algorithms();
     std::vector<std::string> labels;
     for (const std::string& algorithm : algorithms) labels.push_back(label(labels.size(), algorithm));

@@ -191,7 +191,7 @@ std::vector<Racer> racers_of(const Question& question, const std::vector<std::st
 }  // namespace
 
 void choose_schedules(DevicePrograms& device, const CompileOptions& compiling, Tuner& tuner) {
-  const DeviceTarget target = target_of(device.context.facts());
+  const DeviceTarget target = target_of(device.context.facts(), tuner.record());
   Candidates candidates(target, compiling);
   const std::vector<Question> questions = questions_of(device.programs, target);
   std::vector<TimedChoice> choices;
