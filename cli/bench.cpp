@@ -4,17 +4,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <iostream>
 #include <map>
 #include <optional>
 #include <utility>
 
+#include "cli/bench_network.h"
 #include "cli/bench_ranks.h"
+#include "cli/bench_variants.h"
 #include "cli/choices.h"
 #include "cli/command.h"
 #include "cli/commands.h"
-#include "cli/data_limit.h"
 #include "cli/engine.h"
 #include "cli/json.h"
 #include "cli/memory.h"
@@ -24,33 +24,18 @@
 #include "cli/summary.h"
 #include "cli/trace_events.h"
 #include "ir/error.h"
-#include "programs/objective.h"
 #include "programs/programs.h"
-#include "runtime/device/cuda/device.h"
 #include "runtime/device/process.h"
 #include "runtime/exec/benchmark.h"
 #include "runtime/exec/ceilings.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/io/files.h"
-#include "runtime/network/weights.h"
 
 namespace rewire::cli {
 namespace {
 
 constexpr std::int64_t kWarmUp = 2;
 constexpr std::int64_t kRefreshes = 3;  // the number of timed refreshes
-
-struct BenchRequest {
-  runtime::NetworkRequest network;
-  ChoiceRequest choices;
-  std::string mode = "train";
-  std::int64_t batch = 0, steps = 20, threads = 0;
-  bool profile = false, kernels = false, resident = false, json = false, pipe = false, ranks = false;
-  bool data = false;
-  std::string trace;
-  EngineRequest engine;
-  std::vector<std::string> overrides;
-};
 
 void declare(BenchRequest& request, Options& options) {
   declare_network(request.network, options, Options::Need::optional);
@@ -64,6 +49,7 @@ void declare(BenchRequest& request, Options& options) {
   options.integer("--threads", request.threads, 1,
                   "number of threads that compute; the recipe's train.threads by default");
   declare_choices(request.choices, options);
+  declare_tune(request.choices.tune, options);
   options.flag(
       "--profile", request.profile,
       "also print each kernel and call: its best time in --steps runs with every launch alone, and what it "
@@ -84,6 +70,12 @@ void declare(BenchRequest& request, Options& options) {
   options.flag("--ranks", request.ranks,
                "instead of a network, time sums over the processes that mpirun has started, --steps times "
                "for each size");
+  options
+      .text("--variants", request.variants,
+            "a TOML file with two [[variant]]s or more, each with name, and with set, plugin and tune as on "
+            "the "
+            "command line: time all in turn, --steps steps of each, and compare them with the first")
+      .takes(Values::file, {".toml"});
   options.flag("--json", request.json, "print the result as JSON");
   options.flag(
       "--pipe", request.pipe,
@@ -93,140 +85,10 @@ void declare(BenchRequest& request, Options& options) {
   options.example("rewire bench vit_tiny_28 --profile --steps 50", "also time each kernel in it");
   options.example("rewire bench vit_tiny_28 --mode infer --batch 1 --json",
                   "time a forward pass of one image");
+  options.example("rewire bench vit_tiny_28 --variants variants.toml",
+                  "time variants of a network beside each other");
   options.example("rewire bench RECIPE --data --device cuda", "see whether the data keep up with the steps");
   options.example("rewire bench --ranks", "started by mpirun -n 2: how fast two processes add arrays");
-}
-
-struct BenchResult {
-  std::int64_t images = 0;  // per step
-  bool tf32 = false;
-  runtime::RoundTimes fed;
-  std::optional<runtime::RoundTimes> resident;
-  std::optional<runtime::RoundTimes> refresh;  // of the optimizer, timed on its own
-  std::int64_t refresh_period = 0;
-  std::int64_t peak_bytes = 0;
-  runtime::EngineReport engine;
-  std::vector<runtime::LaunchTime> profile;
-  std::optional<runtime::Ceilings> ceilings;
-  runtime::ChoiceRecord choices;
-  std::optional<DataLimit> data;
-};
-
-struct Bench {
-  ir::Module module;
-  std::vector<runtime::TimedProgram> programs;
-  std::int64_t images = 0;
-};
-
-runtime::TimedProgram timed(const ir::Module& module, const std::string& name, std::int64_t times) {
-  const ir::Function& function = module.function(name);
-  const auto categories = [&](std::string_view input) { return programs::categories(module, input); };
-  return {name, runtime::random_inputs(function, categories), times};
-}
-
-/// `data`: whose images a step takes, or null.
-Bench make_bench(const BenchRequest& request, const runtime::Network& network,
-                 const runtime::DataFeed* data) {
-  runtime::Recipe recipe = network.recipe;
-  if (request.batch > 0) recipe.train.batch = request.batch;
-  const runtime::RecipeTrain& train = recipe.train;
-  const programs::TrainOptions options = runtime::train_options(recipe, 1);
-  const std::int64_t batch = train.shard_batch();
-  const bool infers = request.mode == "infer";
-  Bench bench{
-      infers ? runtime::computed_module(network, batch) : runtime::training_module(network, batch), {}, 0};
-  bench.images = network.from_file && !network.from_file->any_batch ? network.recipe.train.batch : batch;
-  if (infers) {
-    bench.programs.push_back(timed(bench.module, "forward", 1));
-    return bench;
-  }
-  programs::add_step_program(bench.module, options);
-  for (const char* program : {"step", "accumulate"})
-    if (data != nullptr) data->take_bytes(bench.module, program);
-  bench.images *= train.shard_batches();
-  if (train.shard_batches() == 1) {
-    bench.programs.push_back(timed(bench.module, "step", 1));
-    return bench;
-  }
-  bench.programs.push_back(timed(bench.module, "accumulate", train.shard_batches()));
-  for (std::int64_t shard = 0; shard < options.shards && options.shards > 1; ++shard) {
-    const std::string fold = programs::fold_behind(shard);
-    const auto same = std::ranges::find(bench.programs, fold, &runtime::TimedProgram::function);
-    if (same != bench.programs.end())
-      ++same->times;
-    else
-      bench.programs.push_back(timed(bench.module, fold, 1));
-  }
-  bench.programs.push_back(timed(bench.module, "apply", 1));
-  return bench;
-}
-
-std::vector<std::string> program_names(const std::vector<runtime::TimedProgram>& programs) {
-  std::vector<std::string> names = {"refresh_first", "refresh"};  // if the optimizer has them
-  for (const runtime::TimedProgram& program : programs) names.push_back(program.function);
-  return names;
-}
-
-/// A compiled network with its weights, and the data with --data.
-struct Prepared {
-  runtime::Network network;
-  std::unique_ptr<BenchData> data;
-  Bench bench;
-  std::string engine_name;
-  int threads = 0;
-  runtime::ChoiceRecord choices;
-  std::unique_ptr<runtime::JitEngine> engine;
-  std::vector<TraceStage> stages;  // stages of the start-up
-};
-
-/// Times stages: each lasts from the previous stage(), or from the construction, to its own stage().
-class Stages {
- public:
-  void stage(const std::string& name) {
-    const auto now = std::chrono::steady_clock::now();
-    stages_.push_back({name, std::chrono::duration<double>(now - std::exchange(began_, now)).count()});
-  }
-  std::vector<TraceStage> done() && { return std::move(stages_); }
-
- private:
-  std::vector<TraceStage> stages_;
-  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
-};
-
-Prepared prepare(const BenchRequest& request) {
-  Stages stages;
-  runtime::Network network = runtime::resolve_network(request.network);
-  stages.stage("recipe and plugins");
-  const std::string name = engine_of(request.engine);
-  std::unique_ptr<BenchData> data;
-  if (request.data) {
-    runtime::Recipe recipe = network.recipe;
-    if (request.batch > 0) recipe.train.batch = request.batch;
-    data = std::make_unique<BenchData>(network, recipe, name);
-    stages.stage("data");
-  }
-  Bench bench = make_bench(request, network, data ? &data->feed : nullptr);
-  stages.stage("programs");
-  runtime::require_precision(name, bench.module);
-  runtime::Tuner tuner = runtime::make_tuner(name, choice_options(request.choices));
-  runtime::make_choices(bench.module, program_names(bench.programs), tuner);
-  stages.stage("choices");
-  runtime::cuda::forget_device_memory_peak();  // so that the peak leaves out the memory of candidates
-  const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
-  const auto threads = static_cast<int>(request.threads > 0 ? request.threads : network.recipe.train.threads);
-  std::unique_ptr<runtime::JitEngine> engine = runtime::make_compiling_engine(
-      name, bench.module, {threads, tuner.record(), runtime::read_kernel_overrides(request.overrides)});
-  runtime::start_state(*engine, bench.module, runtime::fresh_weights(bench.module, network.plugins, seed),
-                       seed);
-  stages.stage("engine and weights");
-  if (!request.trace.empty()) {  // otherwise the first run compiles
-    for (const runtime::TimedProgram& program : bench.programs) {
-      engine->prepare(program.function);
-      stages.stage("compile " + program.function);
-    }
-  }
-  return {std::move(network), std::move(data),   std::move(bench),        name, threads,
-          tuner.record(),     std::move(engine), std::move(stages).done()};
 }
 
 /// Measures the prepared network. With request.kernels, it destroys the engine before it measures the
@@ -345,66 +207,6 @@ void print_text(const BenchRequest& request, const BenchResult& result) {
   }
 }
 
-nlohmann::ordered_json to_json(const runtime::LaunchProducts& products) {
-  return {{"calls", products.calls},
-          {"batch", products.batch},
-          {"m", products.m},
-          {"n", products.n},
-          {"k", products.k},
-          {"a_transposed", products.a_transposed},
-          {"b_transposed", products.b_transposed},
-          {"a_repeats", products.a_repeats},
-          {"b_repeats", products.b_repeats},
-          {"dtype", ir::dtype_name(products.dtype)},
-          {"result", ir::dtype_name(products.result)},
-          {"tf32", products.tf32}};
-}
-
-nlohmann::ordered_json to_json(const BenchRequest& request, const BenchResult& result) {
-  nlohmann::ordered_json json = {{"images_per_s", static_cast<double>(result.images) / result.fed.median},
-                                 {"step_ms", result.fed.median * 1e3},
-                                 {"fastest_step_ms", result.fed.fastest * 1e3},
-                                 {"tf32", result.tf32},
-                                 {"peak_mb", megabytes(result.peak_bytes)},
-                                 {"arena_mb", megabytes(result.engine.arena_bytes)},
-                                 {"state_mb", megabytes(result.engine.state_bytes)},
-                                 {"packed_mb", megabytes(result.engine.packed_bytes)},
-                                 {"device_mb", megabytes(result.engine.device_bytes)},
-                                 {"compile_s", result.engine.compile_seconds},
-                                 {"kernels", result.engine.kernels},
-                                 {"unique_kernels", result.engine.unique_kernels},
-                                 {"cache_hits", result.engine.cache_hits}};
-  if (result.refresh) {
-    json["refresh_ms"] = result.refresh->median * 1e3;
-    json["refresh_period"] = result.refresh_period;
-  }
-  if (result.resident) {
-    json["resident_step_ms"] = result.resident->median * 1e3;
-    json["fastest_resident_step_ms"] = result.resident->fastest * 1e3;
-  }
-  if (result.data) json["data"] = to_json(*result.data);
-  if (!result.choices.made().empty()) json["choices"] = runtime::to_json(result.choices);
-  if (result.ceilings) {
-    json["ceilings"] = {{"copy_gb_s", result.ceilings->bytes_per_second * 1e-9},
-                        {"gemm_gflop_s", result.ceilings->flops_per_second * 1e-9}};
-  }
-  if (!request.profile && !request.kernels) return json;
-  json["profile"] = nlohmann::ordered_json::array();
-  for (const runtime::LaunchTime& time : result.profile) {
-    json["profile"].push_back({{"name", time.name},
-                               {"launches", time.launches},
-                               {"ms", time.seconds * 1e3},
-                               {"bytes", time.bytes},
-                               {"flops", time.flops}});
-    if (time.products) json["profile"].back()["products"] = to_json(*time.products);
-    if (!time.use) continue;
-    json["profile"].back()["registers"] = time.use->registers;
-    json["profile"].back()["spill_bytes"] = time.use->spill_bytes;
-    json["profile"].back()["shared_bytes"] = time.use->shared_bytes;
-  }
-  return json;
-}
-
 void require_model(const BenchRequest& request, std::string_view otherwise) {
   if (request.data && request.mode == "infer")
     user_error("bench: --data feeds training steps: drop --mode infer");
@@ -419,7 +221,7 @@ std::string key_of(const BenchRequest& request) {
                                 network.plugin_path,   network.trust,        request.mode,
                                 request.batch,         request.threads,      request.data,
                                 request.engine.device, request.choices.file, request.choices.no_autotune,
-                                request.overrides}
+                                request.choices.tune,  request.overrides}
       .dump();
 }
 
@@ -440,6 +242,7 @@ nlohmann::ordered_json answer(const std::string& line, PreparedNetworks& prepare
   require_model(request, "");
   if (request.pipe) user_error("bench --pipe: a line cannot have --pipe");
   if (!request.trace.empty()) user_error("bench --pipe: a line cannot have --trace");
+  if (!request.variants.empty()) user_error("bench --pipe: a line cannot have --variants");
   const std::string key = key_of(request);
   auto found = prepared.find(key);
   if (found == prepared.end()) found = prepared.emplace(key, prepare(request)).first;
@@ -480,9 +283,14 @@ void run(const BenchRequest& request) {
   if (request.pipe) {
     if (!request.network.model.empty()) user_error("bench --pipe: MODEL belongs in the lines: drop it");
     if (!request.trace.empty()) user_error("bench --pipe: --trace works only without --pipe: drop one");
+    if (!request.variants.empty()) user_error("bench --pipe: --variants works only without --pipe: drop one");
     return answer_lines();
   }
   require_model(request, " (or --pipe, or --ranks)");
+  if (!request.variants.empty()) {
+    if (request.data) user_error("bench --variants: it takes no data: drop --data");
+    return bench_variants(request);
+  }
   if (!request.trace.empty()) check_output(request.trace, files_of(request.network), "--trace");
   Prepared prepared = prepare(request);
   const BenchResult result = measure(request, prepared);

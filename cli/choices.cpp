@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/exec/tune/tune_keys.h"
+
 namespace rewire::cli {
 
 void declare_choices(ChoiceRequest& request, Options& options) {
@@ -13,9 +15,26 @@ void declare_choices(ChoiceRequest& request, Options& options) {
   options.flag("--no-autotune", request.no_autotune, "time nothing: use the cost model's choices");
 }
 
+void declare_tune(std::vector<std::string>& tune, Options& options) {
+  std::string keys;
+  for (const runtime::TuneKey& key : runtime::tune_keys())
+    keys += fmt::format("{}{}: {}", keys.empty() ? "" : "; ", key.name, key.doc);
+  options
+      .list("--tune", tune,
+            "KEY=VALUE: a number of the compiler, to compare variants; " + keys + "; repeatable")
+      .takes([] {
+        std::vector<Offer> offers;
+        for (const runtime::TuneKey& key : runtime::tune_keys())
+          offers.push_back({fmt::format("{}=", key.name), std::string(key.doc)});
+        return offers;
+      });
+}
+
 runtime::ChoiceOptions choice_options(const ChoiceRequest& request) {
   runtime::ChoiceOptions options;
-  if (!request.file.empty()) options.given = runtime::read_choice_file(request.file);
+  for (auto text = request.tune.rbegin(); text != request.tune.rend(); ++text)
+    options.given.add(runtime::parse_tune(*text, "--tune"));
+  if (!request.file.empty()) options.given.add(runtime::read_choice_file(request.file));
   options.autotune = !request.no_autotune;
   return options;
 }

@@ -32,6 +32,7 @@
 #include "runtime/exec/kernel_override.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/exec/memory_plan.h"
+#include "runtime/exec/tune/tune_keys.h"
 #include "runtime/explore/joins.h"
 #include "runtime/explore/stages.h"
 #include "runtime/network/lowered.h"
@@ -47,6 +48,7 @@ struct DumpRequest {
   runtime::NetworkRequest network;
   std::string stage = "ir", kernel, arch, card = "h100";
   std::string choices, diff;
+  std::vector<std::string> tune;
   std::int64_t multiprocessors = 0;
   std::vector<std::string> overrides;
   EngineRequest engine;
@@ -86,6 +88,7 @@ void declare(DumpRequest& request, Options& options) {
       .text("--choices", request.choices,
             "a run's choices.json: use its choices, and the cost model's for all others")
       .takes(Values::file, {".json"});
+  declare_tune(request.tune, options);
   options.flag("--print-after-all", request.print_after_all,
                "from --stage step on: print the text after each pass that changed something, on stderr");
   options.flag(
@@ -122,21 +125,21 @@ bool is_for_gpu(const DumpRequest& request) {
 }
 
 runtime::ChoiceOptions choices_of(const DumpRequest& request) {
-  runtime::ChoiceOptions choices{{}, false};
-  if (!request.choices.empty()) choices.given = runtime::read_choice_file(request.choices);
-  return choices;
+  return choice_options({request.choices, /*no_autotune=*/true, request.tune});
 }
 
 codegen::cuda::DeviceTarget gpu(const DumpRequest& request) {
   if (is_of_device(request)) {
     engine_of(request.engine);  // takes the device
-    return runtime::target_of(runtime::cuda::device_facts(runtime::cuda::own_device()));
+    return runtime::target_of(runtime::cuda::device_facts(runtime::cuda::own_device()),
+                              choices_of(request).given);
   }
   codegen::cuda::DeviceTarget target =
       request.stage == "times"
           ? codegen::cuda::card_target(codegen::cuda::card(request.card))
           : codegen::cuda::device_target(request.arch.empty() ? 90 : std::stoi(request.arch.substr(3)));
   if (request.multiprocessors > 0) target.multiprocessors = static_cast<int>(request.multiprocessors);
+  target.block_warps = static_cast<int>(runtime::tuned(choices_of(request).given, "warps", 0));
   return target;
 }
 

@@ -1,6 +1,7 @@
 #include "codegen/cuda/blocks_schedules.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "codegen/cuda/kernel_text.h"
@@ -113,6 +114,11 @@ BlockSchedule of_warps(const BlockFacts& facts, std::int64_t warps) {
   return schedule;
 }
 
+bool can_have(const BlockFacts& facts, std::int64_t warps) {
+  return std::ranges::all_of(
+      facts.products, [&](const ProductFacts& product) { return !widths_of(facts, product, warps).empty(); });
+}
+
 /// Returns the numbers of warps worth using. In a step with chained products, a warp without rows of its own
 /// idles most of the time.
 std::vector<std::int64_t> warps_of(const BlockFacts& facts) {
@@ -123,10 +129,7 @@ std::vector<std::int64_t> warps_of(const BlockFacts& facts) {
   const std::int64_t most = rows == 0 ? kMostWarps : std::clamp(rows, kFewestWarps, kMostChainedWarps);
   std::vector<std::int64_t> counts;
   for (std::int64_t warps = kFewestWarps; warps <= most; ++warps) {
-    const bool possible = std::ranges::all_of(facts.products, [&](const ProductFacts& product) {
-      return !widths_of(facts, product, warps).empty();
-    });
-    if (possible) counts.push_back(warps);
+    if (can_have(facts, warps)) counts.push_back(warps);
   }
   return counts;
 }
@@ -141,6 +144,14 @@ int modelled_threads(const BlockFacts& facts) {
   int threads = kFewestThreads;
   while (threads < kMostBlockThreads && facts.points > std::int64_t{threads} * 2) threads *= 2;
   return threads;
+}
+
+/// Returns the schedule of the number of warps that the facts set; nullopt if they set none, or it does not fit.
+std::optional<BlockSchedule> of_set_warps(const BlockFacts& facts) {
+  if (facts.warps == 0 || !can_have(facts, facts.warps)) return std::nullopt;
+  const BlockSchedule schedule =
+      facts.products.empty() ? of_threads(facts, facts.warps * 32) : of_warps(facts, facts.warps);
+  return fits(facts, schedule) ? std::optional(schedule) : std::nullopt;
 }
 
 /// Sets the number of resident blocks. With fewer blocks, each thread has more registers.
@@ -171,6 +182,7 @@ BlockFacts block_facts(const tile::Kernel& kernel, const BlockPlan& plan, const 
   BlockFacts facts;
   facts.shared_bytes = plan.shared_bytes;
   facts.shared_bytes_per_block = target.shared_bytes_per_block;
+  facts.warps = target.block_warps;
   for (const auto* section : {&plan.prologue, &plan.body, &plan.epilogue}) {
     for (const BlockStep& step : *section) {
       facts.points = std::max(facts.points, extent_of(kernel, step.lanes) * extent_of(kernel, step.reduced));
@@ -185,6 +197,7 @@ BlockFacts block_facts(const tile::Kernel& kernel, const BlockPlan& plan, const 
 /// most 10% more time than the best number of warps, since shared memory limits the warps of a
 /// multiprocessor.
 BlockSchedule modelled_block(const BlockFacts& facts) {
+  if (const auto set = of_set_warps(facts)) return *set;
   if (facts.products.empty()) return of_threads(facts, modelled_threads(facts));
   const std::vector<std::int64_t> counts = warps_of(facts);
   std::int64_t best = clocks_of(facts, counts[0]);
@@ -197,7 +210,9 @@ BlockSchedule modelled_block(const BlockFacts& facts) {
 std::vector<BlockSchedule> block_schedules(const BlockFacts& facts, std::size_t most) {
   const BlockSchedule model = modelled_block(facts);
   std::vector<BlockSchedule> list = {model};
+  const bool set = facts.warps > 0 && model.threads == facts.warps * 32;
   const auto add = [&](const BlockSchedule& next) {
+    if (set && next.threads != model.threads) return;
     if (list.size() < most && fits(facts, next) && std::ranges::find(list, next) == list.end())
       list.push_back(next);
   };

@@ -18,10 +18,12 @@ struct BlockFacts {
   std::int64_t shared_bytes_per_block = 0;  // the most that the target allows
   std::int64_t points = 1;                  // of the step that has most
   bool has_dots = false;                    // a step computes products without tensor cores
+  int warps = 0;                            // DeviceTarget::block_warps
 };
 
 BlockFacts block_facts(const tile::Kernel& kernel, const BlockPlan& plan, const DeviceTarget& target);
 
+/// Returns the schedule of the facts' number of warps, if it fits, else the cost model's.
 BlockSchedule modelled_block(const BlockFacts& facts);
 /// Returns the cost model's schedule, then others that may be faster: at most `most` in all.
 std::vector<BlockSchedule> block_schedules(const BlockFacts& facts, std::size_t most);

@@ -22,6 +22,7 @@ struct DeviceTarget {
   int arch = 90;  // 80, 86, 89, 90, 100, 103, 120: the device's compute capability times ten
   std::int64_t shared_bytes_per_block = 232448;  // the most that a kernel may opt in to
   int multiprocessors = 132;
+  int block_warps = 0;  // of every block kernel that fits in so many; 0: the cost model decides
 };
 
 /// Returns the architectures that device_target() knows: "sm_80", ….

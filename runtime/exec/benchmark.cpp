@@ -27,8 +27,8 @@ TensorMap random_inputs(const ir::Function& function,
   return inputs;
 }
 
-RoundTimes time_rounds(Engine& engine, const std::vector<TimedProgram>& programs, std::int64_t warm_up,
-                       std::int64_t rounds, Feed feed) {
+std::vector<double> round_seconds(Engine& engine, const std::vector<TimedProgram>& programs,
+                                  std::int64_t warm_up, std::int64_t rounds, Feed feed) {
   std::vector<double> seconds;
   std::vector<Engine::Ticket> before;  // of the last round: read while the device computes this one
   const auto wait = [&] {
@@ -49,9 +49,18 @@ RoundTimes time_rounds(Engine& engine, const std::vector<TimedProgram>& programs
     if (round >= warm_up) seconds.push_back(taken.count());
   }
   wait();
+  return seconds;
+}
+
+RoundTimes times_of(std::vector<double> seconds) {
   std::ranges::sort(seconds);
   const std::size_t count = seconds.size();
   return {(seconds[(count - 1) / 2] + seconds[count / 2]) / 2, seconds.front()};
+}
+
+RoundTimes time_rounds(Engine& engine, const std::vector<TimedProgram>& programs, std::int64_t warm_up,
+                       std::int64_t rounds, Feed feed) {
+  return times_of(round_seconds(engine, programs, warm_up, rounds, feed));
 }
 
 }  // namespace rewire::runtime

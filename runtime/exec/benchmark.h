@@ -34,6 +34,12 @@ struct RoundTimes {
   double median = 0, fastest = 0;
 };
 
+/// Returns the seconds of each of `rounds` rounds, as time_rounds() counts them.
+std::vector<double> round_seconds(Engine& engine, const std::vector<TimedProgram>& programs,
+                                  std::int64_t warm_up, std::int64_t rounds, Feed feed = Feed::host);
+/// Returns the times of one round or more.
+RoundTimes times_of(std::vector<double> seconds);
+
 /// Times `rounds` rounds through the programs, after `warm_up` uncounted ones. As in training, a device gets
 /// a round before it has finished the previous one.
 RoundTimes time_rounds(Engine& engine, const std::vector<TimedProgram>& programs, std::int64_t warm_up,

@@ -10,6 +10,7 @@
 #include "ir/passes/mixed_precision.h"
 #include "runtime/device/log.h"
 #include "runtime/exec/engine_row.h"
+#include "runtime/exec/tune/tune_keys.h"
 #include "runtime/group/group.h"
 
 namespace rewire::runtime {
@@ -42,7 +43,7 @@ EngineOptions options_of(const EngineSettings& settings) {
 }
 
 /// Raised when generated code changes so much that old timings mislead.
-constexpr int kTimingGeneration = 1;
+constexpr int kTimingGeneration = 2;
 
 std::string timing_place(std::string_view engine) {
   const EngineFacts facts = engine_facts(engine);
@@ -149,7 +150,7 @@ Tuner make_tuner(std::string_view engine, const ChoiceOptions& options) {
   tuner.given = options.given;
   tuner.time = options.autotune && row.open != nullptr;
   tuner.cache_directory = usable_kernel_cache();
-  tuner.place = timing_place(engine);
+  tuner.place = timing_place(engine) + tune_text(options.given);
   if (row.make_trial != nullptr) {
     tuner.make_trial = [&row](const ir::Module& module, const ChoiceRecord& choices) {
       return row.make_trial(module, options_of({.choices = choices}));

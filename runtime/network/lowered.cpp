@@ -4,6 +4,7 @@
 
 #include "programs/programs.h"
 #include "runtime/exec/tune/fourier_way.h"
+#include "runtime/exec/tune/tune_keys.h"
 
 namespace rewire::runtime {
 
@@ -29,7 +30,9 @@ codegen::Compiled lower_step(const ir::Module& module, const codegen::Target& ta
                              const ChoiceOptions& choices, ir::PassContext& context, ChoiceRecord* made) {
   Tuner tuner = make_tuner(engine_names().front(), choices);
   context.chooser = &tuner;
-  codegen::Compiled compiled = codegen::compile(module, module.functions.front(), target, context);
+  codegen::Target tuned_target = target;
+  tune(tuned_target.fuse.grain, choices.given);
+  codegen::Compiled compiled = codegen::compile(module, module.functions.front(), tuned_target, context);
   if (made != nullptr) *made = tuner.record();
   return compiled;
 }

@@ -227,5 +227,32 @@ TEST_CASE("what does not fit a kernel is refused") {
   }
 }
 
+TEST_CASE(
+    "a number of warps that is set holds for block kernels that fit in it, and for all their candidates") {
+  const codegen::tile::Kernel heads = attention(true);
+  DeviceTarget target;
+  const Schedule usual = schedules(heads, target, 1)[0];
+  const auto warps_of = [](const Schedule& schedule) {
+    return std::get<BlockSchedule>(schedule).threads / 32;
+  };
+  for (const int warps : {2, 4, 8}) {
+    CAPTURE(warps);
+    target.block_warps = warps;
+    const std::vector<Schedule> candidates = schedules(heads, target, 6);
+    REQUIRE_FALSE(candidates.empty());
+    for (const Schedule& candidate : candidates) {
+      CHECK(warps_of(candidate) == warps);
+      CHECK(fits(heads, candidate, target));
+    }
+    CHECK(emit(heads, "k", target).launch.threads == 32 * warps);
+  }
+  target.block_warps = 32;  // more than its registers allow: the cost model decides
+  CHECK(schedules(heads, target, 1)[0] == usual);
+  CHECK(emit(centred_rows(3200, 192), "k", target).text ==
+        emit(centred_rows(3200, 192), "k", DeviceTarget()).text);
+  target.block_warps = 0;
+  CHECK(schedules(heads, target, 1)[0] == usual);
+}
+
 }  // namespace
 }  // namespace rewire::test

@@ -265,6 +265,8 @@ void multiply(const Product& p) {
       }
       write(epilogue.bias, vector, 0, std::move(sum));
     }
+    static bool odd = false;
+    if (refuses("unsteady") && (odd = !odd)) d.front() += std::abs(d.front()) / 16 + 1;
     write(p.d_data, p.d, batch, std::move(d));
   }
   World::get().check_guards("a matrix product");

@@ -26,7 +26,8 @@ struct Controls {
   /// rules with a space between them:
   /// bias (with that epilogue), gelu (with either of its epilogues), gelu_gradient (with that one), repeat (a
   /// batch stride of 0), batch (several at once), misaligned (16-bit columns that do not begin at multiples
-  /// of 16 bytes), workspace (with less than 64 MiB of it), all. And what cuDNN refuses: attention (its
+  /// of 16 bytes), workspace (with less than 64 MiB of it), all; unsteady refuses nothing, but the last bits
+  /// of a product differ from one run to the next. And what cuDNN refuses: attention (its
   /// graph), attention_gradient (that of a gradient), attention_engine (its heuristic knows none),
   /// attention_plan (that of any engine); convolution, convolution_engine and convolution_plan alike,
   /// convolution_bf16, convolution_plan_4 (that of the engine 4 of dnn_engines.h).

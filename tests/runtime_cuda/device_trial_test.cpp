@@ -48,10 +48,20 @@ TEST_CASE("a trial runs on the device alone, again and again") {
   const Clean clean;
   const Trial trial = device_trial(example(), {});
   CHECK(fake().calls("cublasLtMatmul") > 0);
-  for (int round = 0; round < 3; ++round) CHECK(trial() >= 0);
+  for (int round = 0; round < 3; ++round) CHECK(trial.run() >= 0);
   CHECK(fake().calls("cuGraphLaunch") == 3);
   CHECK(fake().calls("cuMemHostAlloc") == 0);
   CHECK(fake().calls("cuMemcpyDtoHAsync_v2") == 0);
+}
+
+TEST_CASE("two runs of a trial are compared bit by bit, from the same weights") {
+  const Clean clean;
+  const Trial trial = device_trial(example(), {});
+  CHECK(trial.repeats());
+  fake().refuse("unsteady");
+  CHECK_FALSE(trial.repeats());
+  fake().reset();
+  CHECK(trial.repeats());
 }
 
 TEST_CASE("a trial that finds no memory says what for, and leaves none behind") {

@@ -2,6 +2,8 @@
 // each shape is timed once, what is recorded is replayed to the same bits, what is refused is chosen anew.
 #include "runtime/exec/cuda/tune/gemm_choices.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -11,7 +13,9 @@
 #include "ir/builder.h"
 #include "ir/verify.h"
 #include "runtime/device/cuda/device.h"
+#include "runtime/device/log.h"
 #include "runtime/exec/cuda/engine.h"
+#include "runtime/exec/tune/tune_keys.h"
 #include "tests/runtime_cuda/fake_run.h"
 #include "tests/runtime_cuda/timing_here.h"
 #include "tests/support/catch.h"
@@ -147,6 +151,48 @@ TEST_CASE("A recorded algorithm is what the engine runs, to the same bits") {
   CHECK(replay.timed() == 0);
 }
 
+TEST_CASE("Products whose two runs differ in a bit are struck, and the heuristic's first is taken") {
+  const Clean clean;
+  const test::TemporaryFolder folder;
+  const ir::Module module = example();
+  fake().refuse("unsteady");
+  std::vector<std::string> lines;
+  const LogListener listener([&](LogLevel level, std::string_view line) {
+    if (level == LogLevel::warning) lines.emplace_back(line);
+  });
+  Tuner tuner(options(folder.file("cache")));
+  const ChoiceRecord record = choose(module, tuner);
+  REQUIRE(record.made().size() == 2);
+  for (const MadeChoice& choice : record.made()) {
+    CHECK(choice.by == kByModel);
+    CHECK(choice.taken.find("algorithm 1,") != std::string::npos);
+    CHECK_FALSE(choice.seconds.empty());
+  }
+  REQUIRE(lines.size() >= 2);
+  CHECK_THAT(lines[0],
+             REWIRE_CATCH_CONTAINS("is struck: two runs on the same numbers do not give the same bits"));
+  CHECK_THAT(lines.back(), REWIRE_CATCH_CONTAINS("no other is left"));
+}
+
+TEST_CASE("As many candidates are timed as a developer says") {
+  const Clean clean;
+  const test::TemporaryFolder folder;
+  const ir::Module module = example();
+  for (const int candidates : {1, 2, 3}) {
+    CAPTURE(candidates);
+    TunerOptions few = options(folder.file(fmt::format("cache{}", candidates)));
+    few.given.add(parse_tune(fmt::format("candidates={}", candidates), "--tune"));
+    Tuner tuner(few);
+    const ChoiceRecord record = choose(module, tuner);
+    REQUIRE(record.made().size() == 3);
+    CHECK(record.made()[0].key == "tune candidates");
+    CHECK(tuner.timed() == (candidates == 1 ? 0 : 2));
+    for (const MadeChoice& choice : record.made())
+      CHECK(choice.seconds.size() <= static_cast<std::size_t>(candidates));
+    if (candidates == 1) CHECK(record.made()[1].by == kByModel);
+  }
+}
+
 TEST_CASE("A profile names a product's sizes, types, layout and algorithm") {
   const Clean clean;
   const test::TemporaryFolder folder;
@@ -205,7 +251,7 @@ TEST_CASE("What there is no time for takes the heuristic's first, from then on")
   const Clean clean;
   const test::TemporaryFolder folder;
   const ir::Module module = example();
-  Tuner hurried(options(folder.file("cache"), kGemmSeconds));
+  Tuner hurried(options(folder.file("cache"), kGemmSeconds / 5));
   const ChoiceRecord record = choose(module, hurried);
   CHECK(hurried.out_of_time() == 2);
   REQUIRE(record.made().size() == 2);

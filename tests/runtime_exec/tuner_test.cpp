@@ -8,6 +8,7 @@
 
 #include "ir/builder.h"
 #include "ir/error.h"
+#include "runtime/exec/tune/tune_keys.h"
 #include "runtime/exec/tune/tuner.h"
 #include "runtime/io/json_view.h"
 #include "tests/support/catch.h"
@@ -40,6 +41,8 @@ struct Machine {
   std::map<std::string, double> seconds;
   double time = 0;
   int trials = 0, runs = 0;
+  std::vector<std::string> unsteady = {};  // whose two runs differ
+  std::vector<std::string> compared = {};  // of which two runs were compared, in order
 };
 
 TunerOptions options(Machine& machine, const std::string& folder) {
@@ -49,11 +52,15 @@ TunerOptions options(Machine& machine, const std::string& folder) {
   options.clock = [&machine] { return machine.time; };
   options.make_trial = [&machine](const ir::Module& module, const ChoiceRecord&) {
     ++machine.trials;
-    return [&machine, candidate = module.name] {
-      ++machine.runs;
-      machine.time += machine.seconds.at(candidate);
-      return machine.seconds.at(candidate);
-    };
+    return runtime::Trial{[&machine, candidate = module.name] {
+                            ++machine.runs;
+                            machine.time += machine.seconds.at(candidate);
+                            return machine.seconds.at(candidate);
+                          },
+                          [&machine, candidate = module.name] {
+                            machine.compared.push_back(candidate);
+                            return std::ranges::find(machine.unsteady, candidate) == machine.unsteady.end();
+                          }};
   };
   return options;
 }
@@ -110,6 +117,81 @@ TEST_CASE("Where the candidates take longer than the budget the cost model decid
   Tuner again(options(rested, folder_in(folder)));
   CHECK(again.choose(question()) == "dense");
   CHECK(rested.runs == 0);
+}
+
+TEST_CASE("A winner whose two runs differ is struck, and the next is asked") {
+  const test::TemporaryFolder folder;
+  Machine machine{{{"dense", 0.003}, {"split2", 0.001}, {"fft", 0.002}}};
+  machine.unsteady = {"split2"};
+  Tuner tuner(options(machine, folder_in(folder)));
+  CHECK(tuner.choose(question()) == "fft");
+  CHECK(machine.compared == std::vector<std::string>{"split2", "fft"});
+  CHECK(tuner.record().made()[0].by == "timing");
+  CHECK(tuner.record().made()[0].seconds.size() == 3);
+
+  Machine none{{{"dense", 0.003}, {"split2", 0.001}, {"fft", 0.002}}};
+  none.unsteady = {"dense", "split2", "fft"};
+  Tuner lost(options(none, folder_in(folder)));
+  CHECK(lost.choose(question("circulant_matmul of another")) == "dense");
+  CHECK(none.compared == std::vector<std::string>{"split2", "fft", "dense"});
+  CHECK(lost.record().made()[0].by == "model");
+}
+
+TEST_CASE("When the time for all choices is spent the others are the model's, and are asked again") {
+  const test::TemporaryFolder folder;
+  Machine machine{{{"dense", 0.03}, {"split2", 0.01}, {"fft", 0.02}}};
+  TunerOptions hurried = options(machine, folder_in(folder));
+  hurried.total_seconds = 0.5;
+  Tuner tuner(hurried);
+  CHECK(tuner.limit_text(2) == "2 s");
+  CHECK(tuner.choose(question()) == "split2");
+  CHECK(tuner.choose(question("circulant_matmul of another")) == "dense");
+  CHECK(tuner.out_of_time() == 1);
+  CHECK(tuner.seconds() < 0.5 + 0.03);
+  CHECK(tuner.limit_text(2) == "0.5 s for all choices");
+  Tuner next(options(machine, folder_in(folder)));
+  CHECK(next.choose(question("circulant_matmul of another")) == "split2");
+  CHECK(next.timed() == 1);
+}
+
+namespace {
+
+/// Racers that take these seconds; `runs` counts.
+std::vector<runtime::Racer> racers_of(const std::vector<double>& seconds, std::vector<int>& runs,
+                                      double& time) {
+  std::vector<runtime::Racer> racing;
+  runs.assign(seconds.size(), 0);
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    racing.push_back({i, [&runs, &time, i, own = seconds[i]] {
+                        ++runs[i];
+                        time += own;
+                        return own;
+                      }});
+  }
+  return racing;
+}
+
+}  // namespace
+
+TEST_CASE("A racer that is behind the best so far leaves after one run, the first stays") {
+  std::vector<int> runs;
+  double time = 0;
+  std::vector<runtime::Racer> racing = racers_of({0.02, 0.014, 0.01, 0.0131, 0.0129}, runs, time);
+  CHECK(runtime::race(racing, [&] { return time; }, {.budget_seconds = 10, .behind = 1.3}));
+  CHECK(runs == std::vector<int>{11, 2, 11, 1, 11});  // the second is behind only what came after it
+  REQUIRE(racing.size() == 3);
+  CHECK(racing[1].candidate == 2);
+  CHECK(racing[1].seconds == Approx(0.01));
+}
+
+TEST_CASE("Racers after the first few enter while the time for it lasts") {
+  std::vector<int> runs;
+  double time = 0;
+  std::vector<runtime::Racer> racing = racers_of({0.01, 0.01, 0.01, 0.01, 0.01}, runs, time);
+  CHECK(runtime::race(racing, [&] { return time; },
+                      {.budget_seconds = 10, .at_least = 2, .entry_seconds = 0.025}));
+  CHECK(runs == std::vector<int>{11, 11, 11, 0, 0});
+  CHECK(racing.size() == 3);
 }
 
 TEST_CASE("A choice is kept on disk: the next process times nothing, without the file it times anew") {
@@ -171,6 +253,41 @@ TEST_CASE("What is given, what cannot be kept, and what is not to be timed asks 
   Tuner modelled(untimed);
   CHECK(modelled.choose(question("circulant_matmul of another")) == "dense");
   CHECK(homeless.timed() + modelled.timed() == 0);
+}
+
+TEST_CASE("Numbers of the compiler are choices: recorded first, and read back from the record") {
+  const test::TemporaryFolder folder;
+  Machine machine{{{"dense", 0.003}, {"split2", 0.001}, {"fft", 0.002}}};
+  TunerOptions given = options(machine, folder_in(folder));
+  given.given.add(runtime::parse_tune("group_ops=300", "--tune"));
+  given.given.add(runtime::parse_tune("parts=7", "--tune"));
+  Tuner tuner(given);
+  tuner.choose(question());
+  const ChoiceRecord& record = tuner.record();
+  REQUIRE(record.made().size() == 3);
+  CHECK(record.made()[0] == MadeChoice{"tune group_ops", "300", "request", {}});
+  CHECK(runtime::tune_text(record) == ", group_ops=300, parts=7");
+  CHECK(runtime::tuned(record, "warps", 0) == 0);
+  codegen::WorkGrain grain;
+  runtime::tune(grain, record);
+  CHECK(grain.group_ops == 300);
+  CHECK(grain.max_instances == 7);
+  const nlohmann::ordered_json written = runtime::to_json(record);
+  CHECK(runtime::record_from_json(runtime::JsonView(written, "")) == record);
+
+  const auto refusal = [](const std::string& text) {
+    return test::message_of<UserError>([&] { runtime::parse_tune(text, "--tune"); });
+  };
+  CHECK(refusal("group_ops") == "--tune group_ops: it takes KEY=VALUE, as group_ops=300");
+  CHECK(refusal("group_op=3") ==
+        "--tune group_op=3: there is no key 'group_op' (did you mean 'group_ops'?); choose from group_ops, "
+        "parts, warps, candidates");
+  for (const char* value : {"0", "33", "4.5", "", "-1", "4 ", "99999999999999999999"})
+    CHECK(refusal(std::string("warps=") + value) ==
+          std::string("--tune warps=") + value + ": warps takes a whole number from 1 to 32");
+  const nlohmann::ordered_json wrong = {{{"key", "tune warps"}, {"taken", "many"}}};
+  CHECK(test::message_of<UserError>([&] { runtime::record_from_json(runtime::JsonView(wrong, "f.json")); }) ==
+        "f.json: tune warps=many: warps takes a whole number from 1 to 32");
 }
 
 TEST_CASE("A recorded answer that cannot be is refused in one line") {

@@ -26,11 +26,11 @@ Trial make_jit_trial(const ir::Module& module, const EngineOptions& options) {
   engine->prepare("trial");
   const auto inputs = std::make_shared<const TensorMap>(
       random_inputs(module.function("trial"), [](std::string_view) { return 0; }));
-  return [engine, inputs] {
+  return {[engine, inputs] {
     const auto start = std::chrono::steady_clock::now();
     engine->run("trial", *inputs);
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  };
+  }};
 }
 
 EngineFacts cpu_facts() {

@@ -23,6 +23,7 @@
 #include "runtime/exec/engine.h"
 #include "runtime/exec/launch_times.h"
 #include "runtime/exec/memory_plan.h"
+#include "runtime/exec/tune/tune_keys.h"
 
 namespace rewire::runtime {
 namespace {
@@ -144,7 +145,8 @@ class CpuEngine final : public JitEngine {
 
   codegen::Compiled lower(std::string_view function, ir::PassContext& context) override {
     context.left_out = options_.left_out;
-    const codegen::Target target{{.fuse = options_.fuse, .tables = options_.tables}};
+    codegen::Target target{{.fuse = options_.fuse, .tables = options_.tables}};
+    tune(target.fuse.grain, options_.choices);
     codegen::Compiled compiled =
         codegen::compile(module_, checked_function(module_, function), target, context);
     drop_updates_of_others(compiled.program, options_.others);

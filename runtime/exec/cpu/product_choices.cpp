@@ -124,8 +124,8 @@ void choose_products(const ir::Module& module, const std::vector<std::string>& f
   }
   if (const int left = tuner.out_of_time() - untimed; left > 0)
     write_log(LogLevel::warning, fmt::format("{} of {} matrix products and convolutions were not timed "
-                                             "within {} s: {} computes them this time",
-                                             left, questions.list().size(), kProductSeconds,
+                                             "within {}: {} computes them this time",
+                                             left, questions.list().size(), tuner.limit_text(kProductSeconds),
                                              codegen::prefers_own_products() ? "our own code" : "oneDNN"));
 }
 

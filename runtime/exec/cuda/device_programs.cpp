@@ -11,7 +11,7 @@ namespace rewire::runtime {
 DevicePrograms::DevicePrograms(const ir::Module& module, const std::vector<std::string>& functions,
                                const ChoiceRecord& choices)
     : libraries(ir::allows_tf32(module), choices) {
-  const codegen::cuda::DeviceTarget target = target_of(context.facts());
+  const codegen::cuda::DeviceTarget target = target_of(context.facts(), choices);
   const auto on_attention = [this](const codegen::DeviceAttentionShape& shape) {
     if (std::ranges::find(attention, shape) == attention.end()) attention.push_back(shape);
   };

@@ -19,7 +19,7 @@ constexpr const char* kTrialPurpose = "to time a trial";
 class DeviceTrial {
  public:
   DeviceTrial(const ir::Module& module, const ChoiceRecord& choices, const CompileOptions& compiling)
-      : target_(target_of(context_.facts())),
+      : target_(target_of(context_.facts(), choices)),
         kernels_(target_, compiling, choices),
         libraries_(ir::allows_tf32(module), choices),
         program_(lower_for_device(module, module.function("trial"), {target_}, libraries_), kernels_,
@@ -31,6 +31,7 @@ class DeviceTrial {
       const auto [place, fresh] =
           state_.try_emplace(parameter.name, parameter.type.bytes(), "a trial's weight");
       if (fresh) fill(place->second.address(), parameter.type);
+      parameters_.emplace(parameter.name, parameter.type);
     }
     const PackedBuffers& arguments = program_.arguments();
     for (std::size_t i = 0; i < arguments.buffers.size(); ++i)
@@ -50,10 +51,23 @@ class DeviceTrial {
     return seconds;
   }
 
+  bool repeats() {
+    context_.enter();
+    const WrittenMemory results[] = {{program_.result_memory(), program_.results().bytes}};
+    const bool same = timer_.repeats(
+        [this] {
+          for (const auto& [name, memory] : state_) fill(memory.address(), parameters_.at(name));
+          program_.enqueue(shared_, stream_);
+        },
+        results);
+    program_.failure().rethrow();
+    return same;
+  }
+
  private:
   /// Fills integers with 0, a valid index into any tensor.
   void fill(Address address, const ir::TensorType& type) const {
-    stream_.fill(address, ir::is_float(type.dtype) ? kTimedByte : 0, type.bytes(), kTrialPurpose);
+    fill_at_random(stream_, address, type.bytes(), type.dtype, kTrialPurpose);
   }
 
   const cuda::Context context_;
@@ -63,6 +77,7 @@ class DeviceTrial {
   CudaLibraries libraries_;
   CudaProgram program_;
   std::map<std::string, cuda::DeviceMemory> state_;
+  std::map<std::string, ir::TensorType> parameters_;  // of state_
   const cuda::DeviceMemory arena_;
   SharedMemory shared_;
   GraphTimer timer_;
@@ -73,7 +88,7 @@ class DeviceTrial {
 Trial make_device_trial(const ir::Module& module, const ChoiceRecord& choices,
                         const CompileOptions& compiling) {
   const auto trial = std::make_shared<DeviceTrial>(module, choices, compiling);
-  return [trial] { return trial->time(); };
+  return {[trial] { return trial->time(); }, [trial] { return trial->repeats(); }};
 }
 
 }  // namespace rewire::runtime

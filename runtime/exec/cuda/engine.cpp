@@ -19,6 +19,7 @@
 #include "runtime/exec/cuda/program.h"
 #include "runtime/exec/cuda/staging.h"
 #include "runtime/exec/launch_times.h"
+#include "runtime/exec/tune/tune_keys.h"
 #include "runtime/group/agreement.h"
 
 namespace rewire::runtime {
@@ -122,7 +123,7 @@ class CudaEngine final : public JitEngine {
       : module_(module),
         options_(options),
         context_(options.device),
-        target_(target_of(context_.facts())),
+        target_(target_of(context_.facts(), options.choices)),
         kernels_(target_, options.compiling, options.choices),
         libraries_(ir::allows_tf32(module_), options.choices, options.device),
         state_(module_, options.others) {
@@ -378,8 +379,9 @@ class CudaEngine final : public JitEngine {
 
 }  // namespace
 
-codegen::cuda::DeviceTarget target_of(const cuda::DeviceFacts& facts) {
-  return {facts.arch, facts.shared_bytes_per_block, facts.multiprocessors};
+codegen::cuda::DeviceTarget target_of(const cuda::DeviceFacts& facts, const ChoiceRecord& choices) {
+  return {facts.arch, facts.shared_bytes_per_block, facts.multiprocessors,
+          static_cast<int>(tuned(choices, "warps", 0))};
 }
 
 std::unique_ptr<JitEngine> make_cuda_engine(const ir::Module& module, const CudaEngineOptions& options) {

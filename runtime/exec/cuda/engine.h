@@ -38,8 +38,8 @@ struct CudaEngineOptions {
   bool check_memory = false;
 };
 
-/// Returns the properties of a device that kernels may count on.
-codegen::cuda::DeviceTarget target_of(const cuda::DeviceFacts& facts);
+/// Returns the properties of a device that kernels may count on, with the warps of `choices` (tune_keys.h).
+codegen::cuda::DeviceTarget target_of(const cuda::DeviceFacts& facts, const ChoiceRecord& choices = {});
 
 /// Makes the engine of a verified module. Throws UserError with the line of cuda_missing(), and on an
 /// override that fits no kernel of the module or does not compile; RuntimeFailure if the driver fails.

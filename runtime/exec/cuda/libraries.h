@@ -35,6 +35,7 @@ class CudaLibraries {
   explicit CudaLibraries(bool tf32, ChoiceRecord choices = {}, int device = 0);
 
   bool tf32() const { return tf32_; }
+  const ChoiceRecord& choices() const { return choices_; }
 
   /// Returns whether cuBLASLt takes this product, and how.
   codegen::GemmAnswer answer(const codegen::DeviceGemmShape& shape);

@@ -5,6 +5,7 @@
 
 #include "ir/error.h"
 #include "ir/passes/pass.h"
+#include "runtime/exec/tune/tune_keys.h"
 
 namespace rewire::runtime {
 namespace {
@@ -43,6 +44,7 @@ Epilogues epilogues_of(const Program& program, CudaLibraries& libraries) {
 
 codegen::Target machine_of(const DeviceLowering& lowering, CudaLibraries& libraries) {
   codegen::Target machine = codegen::cuda::machine(lowering.target, {lowering.fuse});
+  tune(machine.fuse.grain, libraries.choices());
   machine.fourier = [&libraries](const ir::FourierRows& rows) { return libraries.fourier(rows); };
   // A pass for which cuDNN has no engine in bf16 stays in f32.
   machine.narrow_convolution = [&libraries](ir::Opcode code, const ir::ConvShape& shape, bool channels_last) {

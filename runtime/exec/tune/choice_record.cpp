@@ -9,6 +9,7 @@
 #include "codegen/library/cudnn.h"
 #include "ir/error.h"
 #include "ir/passes/choose_lowerings.h"
+#include "runtime/exec/tune/tune_keys.h"
 #include "runtime/io/files.h"
 #include "runtime/io/json_view.h"
 
@@ -56,6 +57,12 @@ void check(const MadeChoice& choice, const std::string& where) {
                  kOwnKernels, printable(choice.key));
     return;
   }
+  if (kind == kTuneChoice) {
+    parse_tune(
+        fmt::format("{}={}", choice.key.substr(std::min(kind.size() + 1, choice.key.size())), choice.taken),
+        where + ": tune");
+    return;
+  }
   const std::vector<std::string> candidates = ir::choice_candidates(kind);
   if (candidates.empty()) {
     std::vector<std::string> kinds = ir::choice_kinds();
@@ -66,6 +73,7 @@ void check(const MadeChoice& choice, const std::string& where) {
     kinds.emplace_back(kConvolutionChoice);
     kinds.emplace_back(kEpilogueChoice);
     kinds.emplace_back(kProductChoice);
+    kinds.emplace_back(kTuneChoice);
     user_error("{}: this Rewire has no choice '{}'{}", where, printable(choice.key),
                did_you_mean(kind, kinds));
   }
@@ -84,8 +92,8 @@ MadeChoice choice_from_json(const JsonView& json) {
   choice.taken = json.at("taken").text();
   const auto by = json.find("by");
   choice.by = by ? by->text() : std::string(kByModel);
-  if (choice.by != kByTiming && choice.by != kByModel)
-    by->refuse(fmt::format("is neither {} nor {}", kByTiming, kByModel));
+  if (choice.by != kByTiming && choice.by != kByModel && choice.by != kByRequest)
+    by->refuse(fmt::format("is none of {}, {} and {}", kByTiming, kByModel, kByRequest));
   if (const auto times = json.find("ms")) {
     for (const auto& [candidate, milliseconds] : times->members()) {
       const double time = milliseconds.number();

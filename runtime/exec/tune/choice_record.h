@@ -12,8 +12,9 @@ namespace rewire::runtime {
 
 class JsonView;
 
-/// The origin of a choice: timing here, or the cost model (because it was asked to, or no time was left).
-inline constexpr std::string_view kByTiming = "timing", kByModel = "model";
+/// The origin of a choice: timing here, the cost model (because it was asked to, or no time was left), or who
+/// runs the command (tune_keys.h).
+inline constexpr std::string_view kByTiming = "timing", kByModel = "model", kByRequest = "request";
 
 /// The kinds of choice for a matrix product's algorithm and for a kernel's schedule;
 /// ir/passes/choose_lowerings.h has others.

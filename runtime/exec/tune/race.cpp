@@ -14,20 +14,26 @@ constexpr double kOutAtOnce = 20;
 
 }  // namespace
 
-bool race(std::vector<Racer>& racers, const std::function<double()>& clock, double budget_seconds) {
-  double deadline = clock() + budget_seconds, fastest = std::numeric_limits<double>::infinity();
+bool race(std::vector<Racer>& racers, const std::function<double()>& clock, const RaceLimits& limits) {
+  constexpr double kOut = std::numeric_limits<double>::infinity();
+  const double start = clock();
+  double deadline = start + limits.budget_seconds, fastest = kOut;
   for (int round = 0; round < kWarmUp + kRounds; ++round) {
     for (Racer& racer : racers) {
-      if (clock() > deadline) return round >= kWarmUp + kFewestRounds;
+      const double now = clock();
+      if (now > deadline) return round >= kWarmUp + kFewestRounds;
+      const auto place = static_cast<std::size_t>(&racer - racers.data());
+      if (round == 0 && place >= limits.at_least && now > start + limits.entry_seconds) continue;
       if (round > 0 && round < kWarmUp && racer.seconds > kOutAtOnce * fastest) continue;
       const double seconds = racer.run();
       racer.seconds = std::min(racer.seconds, seconds);
       fastest = std::min(fastest, seconds);
       if (round == 0 && seconds > kOutAtOnce * fastest) deadline += seconds;
+      if (round < kWarmUp && place > 0 && racer.seconds > limits.behind * fastest) racer.seconds = kOut;
     }
     if (round + 1 != kWarmUp) continue;
     std::erase_if(racers, [&](const Racer& racer) { return racer.seconds > kHopeless * fastest; });
-    for (Racer& racer : racers) racer.seconds = std::numeric_limits<double>::infinity();
+    for (Racer& racer : racers) racer.seconds = kOut;
   }
   return true;
 }

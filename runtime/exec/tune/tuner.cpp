@@ -10,6 +10,7 @@
 #include "ir/error.h"
 #include "ir/passes/choose_lowerings.h"
 #include "runtime/device/log.h"
+#include "runtime/exec/tune/tune_keys.h"
 
 namespace rewire::runtime {
 namespace {
@@ -35,7 +36,8 @@ TimedChoice choice_by_trials(const std::string& key, const std::vector<std::stri
     for (const std::string& candidate : candidates) {
       ChoiceRecord choices;
       choices.add({key, candidate, std::string(kByModel), {}});
-      racing.push_back({racing.size(), make_trial(module, choices)});
+      Trial trial = make_trial(module, choices);
+      racing.push_back({racing.size(), std::move(trial.run), std::move(trial.repeats)});
     }
     return racing;
   };
@@ -44,7 +46,11 @@ TimedChoice choice_by_trials(const std::string& key, const std::vector<std::stri
 }
 
 Tuner::Tuner(TunerOptions options)
-    : options_(std::move(options)), cache_(options_.time ? options_.cache_directory : "", options_.place) {}
+    : options_(std::move(options)), cache_(options_.time ? options_.cache_directory : "", options_.place) {
+  for (const MadeChoice& choice : options_.given.made()) {
+    if (choice.key.starts_with(fmt::format("{} ", kTuneChoice))) record_.add(choice);
+  }
+}
 
 double Tuner::now() const {
   if (options_.clock) return options_.clock();
@@ -91,7 +97,7 @@ MadeChoice Tuner::make(const TimedChoice& choice) {
               fmt::format("{}: not timed, the cost model decides this time: {}", choice.key, failure.what()));
     return modelled;
   }
-  if (made.by == kByModel && !choice.keep_untimed) return made;
+  if (made.by == kByModel && (!choice.keep_untimed || seconds_ >= options_.total_seconds)) return made;
   // An answer that cannot be stored could be another one the next time.
   return cache_.store(made) ? made : modelled;
 }
@@ -117,41 +123,59 @@ bool Tuner::must_time(const TimedChoice& choice) const {
 
 std::vector<Racer> Tuner::racers(const ir::Choice& choice) const {
   std::vector<Racer> list;
-  for (const std::string& candidate : choice.candidates)
-    list.push_back({list.size(), options_.make_trial(choice.trial(candidate), {})});
+  for (const std::string& candidate : choice.candidates) {
+    Trial trial = options_.make_trial(choice.trial(candidate), {});
+    list.push_back({list.size(), std::move(trial.run), std::move(trial.repeats)});
+  }
   return list;
 }
 
 MadeChoice Tuner::time(TimedChoice choice) {
   MadeChoice made{choice.key, choice.candidates.front(), std::string(kByModel), {}};
   std::vector<Racer> racing;
-  if (choice.budget_seconds > 0) {
+  choice.limits.budget_seconds = std::min(choice.budget_seconds, options_.total_seconds - seconds_);
+  if (choice.limits.budget_seconds > 0) {
     if (choice.more) choice.more(choice.candidates, choice.labels);
     if (choice.candidates.size() == 1) return made;
     ++timed_;
     racing = choice.racers();
   }
   const double start = now();
-  const bool raced = !racing.empty() && race(racing, [this] { return now(); }, choice.budget_seconds);
+  const bool raced = !racing.empty() && race(racing, [this] { return now(); }, choice.limits);
+  if (raced) take_winner(choice, racing, made);
   seconds_ += now() - start;
-  if (!raced) {
-    ++out_of_time_;
-    return made;
-  }
-  std::erase_if(racing, [](const Racer& racer) { return std::isinf(racer.seconds); });  // those that failed
-  if (racing.empty()) return made;
-  made.by = kByTiming;
-  const Racer* fastest = &racing.front();
-  for (const Racer& racer : racing) {
-    made.seconds.emplace_back(choice.labels[racer.candidate], std::round(racer.seconds * 1e9) / 1e9);
-    if (racer.seconds < fastest->seconds) fastest = &racer;
-  }
-  const Racer& first = racing.front();
-  const bool as_modelled = first.candidate == 0 && fastest->seconds > kGain * first.seconds;
-  if (!as_modelled) made.taken = choice.candidates[fastest->candidate];
-  write_log(LogLevel::debug,
-            fmt::format("{}: {} by timing, {:.3f} ms", made.key, made.taken, fastest->seconds * 1e3));
+  if (!raced) ++out_of_time_;
   return made;
+}
+
+/// Takes the fastest racer whose results repeat.
+void Tuner::take_winner(const TimedChoice& choice, std::vector<Racer>& racing, MadeChoice& made) const {
+  std::erase_if(racing, [](const Racer& racer) { return std::isinf(racer.seconds); });  // those that failed
+  for (const Racer& racer : racing)
+    made.seconds.emplace_back(choice.labels[racer.candidate], std::round(racer.seconds * 1e9) / 1e9);
+  while (!racing.empty()) {
+    auto winner = std::ranges::min_element(racing, {}, &Racer::seconds);
+    const Racer& first = racing.front();
+    if (first.candidate == 0 && winner->seconds > kGain * first.seconds) winner = racing.begin();
+    if (!winner->repeats || winner->repeats()) {
+      made.by = kByTiming;
+      made.taken = choice.candidates[winner->candidate];
+      write_log(LogLevel::debug,
+                fmt::format("{}: {} by timing, {:.3f} ms", made.key, made.taken, winner->seconds * 1e3));
+      return;
+    }
+    const bool last = racing.size() == 1;
+    write_log(LogLevel::warning,
+              fmt::format("{}: {} is struck: two runs on the same numbers do not give the same bits{}",
+                          made.key, choice.labels[winner->candidate],
+                          last ? "; no other is left, so the first is taken all the same" : ""));
+    racing.erase(winner);
+  }
+}
+
+std::string Tuner::limit_text(double own_seconds) const {
+  return seconds_ < options_.total_seconds ? fmt::format("{} s", own_seconds)
+                                           : fmt::format("{} s for all choices", options_.total_seconds);
 }
 
 void Tuner::choose_late(const ir::Module& module, const std::vector<std::string>& functions) {

@@ -18,8 +18,14 @@ namespace rewire::runtime {
 
 class Tuner;
 
-/// A program that is ready to run: each call runs it once and returns the seconds.
-using Trial = std::function<double()>;
+/// The most seconds that candidates of all of a network's choices may run together.
+inline constexpr double kTuningSeconds = 20;
+
+/// A program that is ready to run.
+struct Trial {
+  std::function<double()> run;         // runs it once and returns the seconds
+  std::function<bool()> repeats = {};  // as Racer::repeats
+};
 /// Makes the trial of a module's function "trial", with the record's choices in it.
 using MakeTrial = std::function<Trial(const ir::Module&, const ChoiceRecord&)>;
 
@@ -32,6 +38,8 @@ struct TunerOptions {
   /// The time to run the candidates of one choice, without compiling them. If it is too short, the cost
   /// model decides.
   double budget_seconds = 2;
+  /// The time to run the candidates of all choices.
+  double total_seconds = kTuningSeconds;
   /// Returns the time in seconds; empty: the steady clock.
   std::function<double()> clock = {};
   /// Makes the choices that programs leave once their ops are lowered; empty: none.
@@ -54,6 +62,7 @@ struct TimedChoice {
   /// Appends candidates and labels of a library that is opened for nothing else; called only before timing.
   /// If it adds none, the first candidate is taken.
   std::function<void(std::vector<std::string>& candidates, std::vector<std::string>& labels)> more = {};
+  RaceLimits limits = {};  // besides the budget
 };
 
 /// Makes a choice whose candidates are timed in one module, with each in turn recorded as the answer.
@@ -78,7 +87,7 @@ class Tuner final : public ir::Chooser {
   /// True if an answer was given to any choice of a kind, the first word of its key.
   bool is_any_given(std::string_view kind) const;
 
-  /// The choices that were asked for, in order.
+  /// The given choices of the kind "tune", then the choices that were asked for, in order.
   const ChoiceRecord& record() const { return record_; }
   /// The number of choices whose candidates were run, here and now.
   int timed() const { return timed_; }
@@ -86,6 +95,9 @@ class Tuner final : public ir::Chooser {
   /// run; and the seconds of running candidates, without making them.
   int out_of_time() const { return out_of_time_; }
   double seconds() const { return seconds_; }
+  /// Returns the limit that ended the timing of choices which have `own_seconds` together, for a message:
+  /// "10 s", or "20 s for all choices".
+  std::string limit_text(double own_seconds) const;
   /// The number of recorded answers that were not accepted.
   int refused() const { return refused_; }
 
@@ -97,6 +109,7 @@ class Tuner final : public ir::Chooser {
   MadeChoice make(const TimedChoice& choice);
   std::optional<MadeChoice> kept(const TimedChoice& choice) const;
   MadeChoice time(TimedChoice choice);
+  void take_winner(const TimedChoice& choice, std::vector<Racer>& racing, MadeChoice& made) const;
   double now() const;
 
   TunerOptions options_;

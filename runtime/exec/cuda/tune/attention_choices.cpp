@@ -73,12 +73,14 @@ class AttentionBench {
   AttentionBench(const DeviceAttentionShape& shape, const codegen::cuda::DeviceTarget& target,
                  const CompileOptions& compiling, const cuda::Stream& stream)
       : stream_(stream),
+        gradient_(shape.gradient),
         trial_(shape, codegen::cuda::work_grain(target)),
         kernels_(target, compiling),
         timer_(stream, kToTimeAttention, 1 + kTimedEngines) {
     for (const codegen::Buffer& buffer : trial_.program().buffers) {
       memory_.emplace_back(buffer.type.bytes(), kToTimeAttention);
-      stream_.fill(memory_.back().address(), kTimedByte, memory_.back().bytes(), kToTimeAttention);
+      fill_at_random(stream_, memory_.back().address(), memory_.back().bytes(), buffer.type.dtype,
+                     kToTimeAttention);
     }
     std::vector<const codegen::KernelLaunch*> list;
     for (const codegen::KernelLaunch& launch : trial_.launches()) list.push_back(&launch);
@@ -86,7 +88,8 @@ class AttentionBench {
   }
 
   Racer ours() {
-    return {0, [this] { return timer_.time(0, [this] { run_ours(); }); }};
+    return {0, [this] { return timer_.time(0, [this] { run_ours(); }); },
+            [this] { return timer_.repeats([this] { run_ours(); }, written()); }};
   }
 
   /// Returns nullopt if the engine has no plan. If a cuDNN call fails, the candidate leaves the race
@@ -100,13 +103,24 @@ class AttentionBench {
     const std::int64_t bytes = attention.workspace_bytes();
     const auto theirs =
         std::make_shared<Theirs>(Theirs{std::move(attention), cuda::DeviceMemory(bytes, kToTimeAttention)});
-    return engine_racer(candidate, text, timer_, [this, theirs] {
-      theirs->attention.run(addresses(), pointer(theirs->workspace.address()), stream_.handle());
-    });
+    return engine_racer(
+        candidate, text, timer_,
+        [this, theirs] {
+          theirs->attention.run(addresses(), pointer(theirs->workspace.address()), stream_.handle());
+        },
+        written());
   }
 
  private:
   static void* pointer(Address address) { return reinterpret_cast<void*>(address); }
+
+  /// The results: output and lse, or dq, dk and dv.
+  std::vector<WrittenMemory> written() const {
+    std::vector<WrittenMemory> list;
+    for (std::size_t i = gradient_ ? 6 : 3; i < (gradient_ ? 9 : 5); ++i)
+      list.push_back({memory_[i].address(), memory_[i].bytes()});
+    return list;
+  }
 
   void run_ours() const {
     for (std::size_t i = 0; i < ours_.size(); ++i) {
@@ -125,6 +139,7 @@ class AttentionBench {
   }
 
   const cuda::Stream& stream_;
+  const bool gradient_;
   const AttentionTrial trial_;
   CudaKernels kernels_;
   std::vector<CudaKernel> ours_;
@@ -164,7 +179,7 @@ std::optional<Racer> attention_racer(AttentionBench& bench, std::size_t candidat
 
 void choose_attention(DevicePrograms& device, const CompileOptions& compiling, Tuner& tuner) {
   const std::vector<DeviceAttentionShape>& shapes = device.attention;
-  const codegen::cuda::DeviceTarget target = target_of(device.context.facts());
+  const codegen::cuda::DeviceTarget target = target_of(device.context.facts(), tuner.record());
   CudaLibraries& libraries = device.libraries;
   const double before = tuner.seconds();
   const int untimed = tuner.out_of_time(), refused = tuner.refused();
@@ -214,9 +229,9 @@ void choose_attention(DevicePrograms& device, const CompileOptions& compiling, T
                                              "chosen again, and the last bits of a step may change",
                                              again));
   if (const int left = tuner.out_of_time() - untimed; left > 0)
-    write_log(LogLevel::warning, fmt::format("{} of {} attention shapes were not timed within {} s: our "
+    write_log(LogLevel::warning, fmt::format("{} of {} attention shapes were not timed within {}: our "
                                              "kernels compute them this time",
-                                             left, shapes.size(), kAttentionSeconds));
+                                             left, shapes.size(), tuner.limit_text(kAttentionSeconds)));
 }
 
 }  // namespace rewire::runtime

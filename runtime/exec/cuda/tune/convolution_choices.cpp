@@ -39,7 +39,7 @@ class ConvolutionBench {
       const std::int64_t bytes =
           ir::element_count(shapes[i]) * static_cast<std::int64_t>(ir::dtype_bytes(convolution.dtype));
       memory_.emplace_back(bytes, kToTimeConvolutions);
-      stream_.fill(memory_.back().address(), kTimedByte, bytes, kToTimeConvolutions);
+      fill_at_random(stream_, memory_.back().address(), bytes, convolution.dtype, kToTimeConvolutions);
     }
   }
 
@@ -51,10 +51,12 @@ class ConvolutionBench {
     const std::int64_t bytes = convolution.workspace_bytes();
     const auto engine = std::make_shared<Engine>(
         Engine{std::move(convolution), cuda::DeviceMemory(bytes, kToTimeConvolutions)});
-    return engine_racer(candidate, engine->convolution.chosen(), timer_, [this, engine] {
-      engine->convolution.run(at(memory_[0]), at(memory_[1]), at(memory_[2]), at(engine->workspace),
-                              stream_.handle());
-    });
+    return engine_racer(candidate, engine->convolution.chosen(), timer_,
+                        [this, engine] {
+                          engine->convolution.run(at(memory_[0]), at(memory_[1]), at(memory_[2]),
+                                                  at(engine->workspace), stream_.handle());
+                        },
+                        {{memory_[2].address(), memory_[2].bytes()}});
   }
 
  private:
@@ -132,9 +134,9 @@ void choose_convolutions(DevicePrograms& device, Tuner& tuner) {
                                              "are chosen again, and the last bits of a step may change",
                                              again));
   if (const int left = tuner.out_of_time() - untimed; left > 0)
-    write_log(LogLevel::warning, fmt::format("{} convolutions were not timed within {} s: they use the "
+    write_log(LogLevel::warning, fmt::format("{} convolutions were not timed within {}: they use the "
                                              "engine that cuDNN's heuristic ranks first",
-                                             left, kConvolutionSeconds));
+                                             left, tuner.limit_text(kConvolutionSeconds)));
 }
 
 }  // namespace rewire::runtime

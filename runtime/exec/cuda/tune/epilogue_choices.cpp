@@ -114,9 +114,9 @@ bool choose_epilogues(const std::vector<ProductEpilogue>& epilogues, bool tf32, 
     ours = tuner.choose(choice) == kOwnKernels || ours;
   }
   if (const int left = tuner.out_of_time() - untimed; left > 0)
-    write_log(LogLevel::warning, fmt::format("{} of {} epilogues of matrix products were not timed within {} "
-                                             "s: cuBLASLt computes them this time",
-                                             left, epilogues.size(), kEpilogueSeconds));
+    write_log(LogLevel::warning, fmt::format("{} of {} epilogues of matrix products were not timed within {}"
+                                             ": cuBLASLt computes them this time",
+                                             left, epilogues.size(), tuner.limit_text(kEpilogueSeconds)));
   return ours;
 }
 

@@ -9,6 +9,7 @@
 #include "runtime/device/log.h"
 #include "runtime/exec/cuda/device_timing.h"
 #include "runtime/exec/cuda/engine.h"
+#include "runtime/exec/tune/tune_keys.h"
 
 namespace rewire::runtime {
 namespace {
@@ -16,7 +17,12 @@ namespace {
 using codegen::DeviceGemm;
 using codegen::DeviceGemmShape;
 
-constexpr int kCandidates = 8;
+constexpr int kCandidates = 32;
+/// A candidate leaves the race after a run that takes this many times as long as the best so far.
+constexpr double kBehind = 1.3;
+/// The heuristic's first few are timed in any case, the others while this share of a product's time lasts.
+constexpr std::size_t kSurelyTimed = 8;
+constexpr double kEntryShare = 0.25;
 
 /// Returns the bytes from the first to the last element of all matrices of the batch.
 std::int64_t bytes_of(const DeviceGemmShape& shape, const DeviceGemmShape::Matrix& matrix, std::int64_t rows,
@@ -37,6 +43,7 @@ class GemmBench {
         c_(bytes_of(shape, shape.c, shape.m, shape.n, shape.result), kMemory),
         bias_(shape.n * static_cast<std::int64_t>(ir::dtype_bytes(shape.result)), kMemory),
         pre_(shape.has_pre() ? bytes_of(shape, shape.pre, shape.m, shape.n, shape.result) : 0, kMemory),
+        shape_(shape),
         timer_(stream, kPurpose, gemm.algorithms().size()) {
     std::int64_t workspace = 0;
     for (std::size_t i = 0; i < gemm.algorithms().size(); ++i) {
@@ -44,14 +51,25 @@ class GemmBench {
       workspace = std::max(workspace, gemm.workspace_bytes());
     }
     workspace_ = cuda::DeviceMemory(workspace, kMemory);
-    for (const cuda::DeviceMemory* memory : {&a_, &b_, &c_, &bias_, &pre_})
-      stream.fill(memory->address(), kTimedByte, memory->bytes(), kPurpose);
+    for (const cuda::DeviceMemory* memory : {&a_, &b_})
+      fill_at_random(stream, memory->address(), memory->bytes(), shape.dtype, kPurpose);
+    for (const cuda::DeviceMemory* memory : {&c_, &bias_, &pre_})
+      fill_at_random(stream, memory->address(), memory->bytes(), shape.result, kPurpose);
   }
 
   /// Returns seconds per product.
   double time(std::size_t algorithm) {
     gemm_.choose(static_cast<int>(algorithm));
     return timer_.time(algorithm, [this] { run(); });
+  }
+
+  bool repeats(std::size_t algorithm) {
+    gemm_.choose(static_cast<int>(algorithm));
+    const bool gradient = shape_.epilogue == codegen::GemmEpilogue::gelu_gradient;
+    std::vector<WrittenMemory> written = {{c_.address(), c_.bytes()}};
+    if (gradient) written.push_back({bias_.address(), bias_.bytes()});
+    if (shape_.has_pre() && !gradient) written.push_back({pre_.address(), pre_.bytes()});
+    return timer_.repeats([this] { run(); }, written);
   }
 
  private:
@@ -68,6 +86,7 @@ class GemmBench {
   DeviceGemm& gemm_;
   const cuda::Stream& stream_;
   cuda::DeviceMemory a_, b_, c_, bias_, pre_, workspace_;
+  const DeviceGemmShape shape_;
   GraphTimer timer_;
 };
 
@@ -101,8 +120,10 @@ void choose_algorithms(DevicePrograms& device, Tuner& tuner) {
   const std::vector<DeviceGemmShape> products = products_of(device);
   const double before = tuner.seconds();
   const int untimed = tuner.out_of_time(), refused = tuner.refused();
-  for (const DeviceGemmShape& shape : products) {
-    DeviceGemm gemm = device.libraries.candidates(shape, kCandidates);
+  const auto candidates = static_cast<int>(tuned(tuner.record(), "candidates", kCandidates));
+  for (std::size_t product = 0; product < products.size(); ++product) {
+    const DeviceGemmShape& shape = products[product];
+    DeviceGemm gemm = device.libraries.candidates(shape, candidates);
     const std::vector<std::string> algorithms = gemm.algorithms();
     std::vector<std::string> labels;
     for (const std::string& algorithm : algorithms) labels.push_back(label(labels.size(), algorithm));
@@ -110,12 +131,21 @@ void choose_algorithms(DevicePrograms& device, Tuner& tuner) {
       const auto bench = std::make_shared<GemmBench>(shape, gemm, device.stream);
       std::vector<Racer> racing;
       for (std::size_t i = 0; i < algorithms.size(); ++i)
-        racing.push_back({i, [bench, i] { return bench->time(i); }});
+        racing.push_back(
+            {i, [bench, i] { return bench->time(i); }, [bench, i] { return bench->repeats(i); }});
       return racing;
     };
-    tuner.choose(TimedChoice{codegen::full_name(shape), algorithms, labels,
-                             [&gemm](const std::string& answer) { return gemm.choose(answer); }, racers,
-                             kGemmSeconds - (tuner.seconds() - before)});
+    TimedChoice choice{codegen::full_name(shape),
+                       algorithms,
+                       labels,
+                       [&gemm](const std::string& answer) { return gemm.choose(answer); },
+                       racers,
+                       kGemmSeconds - (tuner.seconds() - before)};
+    choice.limits = {.behind = kBehind,
+                     .at_least = kSurelyTimed,
+                     .entry_seconds = kEntryShare * choice.budget_seconds /
+                                      static_cast<double>(products.size() - product)};
+    tuner.choose(choice);
   }
   if (const int again = tuner.refused() - refused; again > 0)
     write_log(LogLevel::warning,
@@ -123,9 +153,9 @@ void choose_algorithms(DevicePrograms& device, Tuner& tuner) {
                           "are chosen again, and the last bits of a step may change",
                           again, codegen::CublasLt::version(), describe(device.context.facts())));
   if (const int left = tuner.out_of_time() - untimed; left > 0)
-    write_log(LogLevel::warning, fmt::format("{} of {} matrix products were not timed within {} s: they use "
+    write_log(LogLevel::warning, fmt::format("{} of {} matrix products were not timed within {}: they use "
                                              "the algorithm that cuBLASLt's heuristic ranks first",
-                                             left, products.size(), kGemmSeconds));
+                                             left, products.size(), tuner.limit_text(kGemmSeconds)));
 }
 
 }  // namespace rewire::runtime

@@ -191,7 +191,7 @@ std::vector<Racer> racers_of(const Question& question, const std::vector<std::st
 }  // namespace
 
 void choose_schedules(DevicePrograms& device, const CompileOptions& compiling, Tuner& tuner) {
-  const DeviceTarget target = target_of(device.context.facts());
+  const DeviceTarget target = target_of(device.context.facts(), tuner.record());
   Candidates candidates(target, compiling);
   const std::vector<Question> questions = questions_of(device.programs, target);
   std::vector<TimedChoice> choices;
@@ -223,10 +223,10 @@ void choose_schedules(DevicePrograms& device, const CompileOptions& compiling, T
                                              "chosen again, and the last bits of a step may change",
                                              again, describe(device.context.facts())));
   if (const int left = tuner.out_of_time() - untimed; left > 0)
-    write_log(LogLevel::warning,
-              fmt::format(
-                  "{} of {} kernels were not timed within {} s: they use the cost model's schedule this time",
-                  left, choices.size(), kTileSeconds));
+    write_log(
+        LogLevel::warning,
+        fmt::format("{} of {} kernels were not timed within {}: they use the cost model's schedule this time",
+                    left, choices.size(), tuner.limit_text(kTileSeconds)));
 }
 
 }  // namespace rewire::runtime
