@@ -120,7 +120,7 @@ void print_text(const runtime::TrainResult& result) {
         static_cast<double>(result.peak_memory_bytes) / 1e6, result.run);
   constexpr double kMuch = 0.1, kLong = 10;  // share of the time; seconds
   if (result.data_wait_seconds > std::max(kLong, kMuch * result.new_train_seconds)) {
-    print("{:.0f} % of the time was spent waiting for data: raise data.threads or use data.cache\n",
+    print("{:.0f} % of the time was spent waiting for data: rewire bench RECIPE --data says why\n",
           100 * result.data_wait_seconds / result.new_train_seconds);
   }
   if (result.unreadable_samples > 0)

@@ -1,7 +1,6 @@
 // Images that travel to a GPU as bytes: a quarter of the bytes a step, and the bits of a run that copies floats.
 #include <sstream>
 
-#include "ir/verify.h"
 #include "models/model.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/network/weights.h"
