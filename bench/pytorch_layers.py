@@ -2,7 +2,7 @@
 """What a card's libraries take, through PyTorch, for each convolution of ResNetV2-50 and for attention: every pass alone,
 forward, the gradient of the input and that of the weight, in each type and layout.
 
-    bench/pytorch_layers.py --batch 128 --out layers.json
+    bench/pytorch_layers.py --batch 128 --out layers.json          --only-attention: without the convolutions
 
 Each is the median of five rounds; its engine is one that PyTorch's search (`cudnn.benchmark`) chose among deterministic ones.
 """
@@ -81,13 +81,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--out", required=True)
+    parser.add_argument("--only-attention", action="store_true", help="leave out the convolutions")
     options = parser.parse_args()
     torch.manual_seed(0)
     clock = gpu_ceilings.MeasuredByPyTorch()
     torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic = True, True
     result = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "cudnn": torch.backends.cudnn.version(),
               "batch": options.batch, "convolutions": [], "attention": []}
-    for (given, kernel, stride, padding), times in convolutions(options.batch).items():
+    for (given, kernel, stride, padding), times in ({} if options.only_attention else convolutions(options.batch)).items():
         row = {"input": given, "weight": kernel, "stride": stride, "padding": padding, "times": times, "ms": {}}
         for name, (kind, tf32) in TYPES.items():
             for layout, order in LAYOUTS.items():
@@ -100,7 +101,7 @@ def main():
                                            for label, backend in BACKENDS.items()}})
     with open(options.out, "w") as file:
         json.dump(result, file, indent=1)
-    for key in result["convolutions"][0]["ms"]:
+    for key in result["convolutions"][0]["ms"] if result["convolutions"] else ():
         sums = collections.Counter()
         for row in result["convolutions"]:
             for name, value in row["ms"][key].items():

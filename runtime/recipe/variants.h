@@ -3,7 +3,7 @@
 //   [[variant]]
 //   name = "small groups"
 //   set = ["train.recompute=block"]    as --set, after the command line's
-//   plugin = ["hyper"]                 as --plugin, instead of the command line's
+//   plugin = ["NAME:KEY=VALUE"]        as --plugin, instead of the command line's
 //   tune = ["group_ops=300"]           as --tune, after the command line's
 #pragma once
 

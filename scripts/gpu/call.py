@@ -46,6 +46,7 @@ COUNTED = 5  # kernels of the baseline whose counters are read
 SECTIONS = ("SpeedOfLight", "LaunchStats", "Occupancy", "WarpStateStats", "MemoryWorkloadAnalysis", "InstructionStats")
 COUNTERS = "counters.csv"
 COMPILE_PEERS, PEERS_CACHE = "compile_peers", "peers"  # what PyTorch compiled is a file of its own
+ATTENTION_PEERS = "attention.json"
 PASSING = "passing"  # a cache that is not carried
 LIMITS = {1: 470, 2: 235}
 TITLES = {1: "is it right, and where does each network's step go",
@@ -63,6 +64,12 @@ def last_line(path):
     while len(lines) > 1 and lines[-1].startswith("rewire: this is a bug in Rewire"):
         lines.pop()
     return lines[-1].strip()[:200] if lines else ""
+
+
+def variants_of(work):
+    """What was measured of each variant of the baseline."""
+    path = work / "1_variants.json"
+    return json.loads(path.read_text())["variants"] if path.exists() else []
 
 
 class Step:
@@ -127,6 +134,27 @@ class Plan:
         return Step(f"step_{name}{'_untuned' if untuned else ''}", 60, [("", self.bench(name, *words))],
                     self.missing["cuDNN"] if name.startswith("resnet") else "", prints_json=True, timed=True)
 
+    def variants(self):
+        """Variants of the baseline beside each other, each with its launches."""
+        def compared():
+            rows = variants_of(self.work)
+            return ", ".join(f"{row['name']} {row['ratio']:.3f}" for row in rows), not rows
+
+        file = HERE / "variants.toml"
+        return Step("variants", 110, [("", self.bench(BASELINE, "--variants", str(file), "--profile"))],
+                    "" if file.exists() else f"there is no {file}", prints_json=True, timed=True, found=compared)
+
+    def attention_peers(self):
+        """Attention by the backends of PyTorch, cuDNN's of its own wheel among them."""
+        out = self.work / ATTENTION_PEERS
+
+        def measured():
+            rows = json.loads(out.read_text())["attention"] if out.exists() else []
+            return f"{len(rows)} shapes", not rows
+
+        return Step("attention_peers", 40, [("", self.script("pytorch_layers.py", "--only-attention", "--out", str(out)))],
+                    self.missing["torch"], timed=True, found=measured)
+
     def counters(self):
         """Of the longest kernels of our own in the baseline's step, by Nsight Compute."""
         def command():
@@ -165,6 +193,7 @@ class Plan:
                                                       for words in OBJECTIVES for dtype in ("f32", "bf16")]),
                 Step("determinism", 60, [(name, self.steps_on(name)) for name in ("none", *self.strategies)]),
                 self.profiled(BASELINE, "--profile", "--no-autotune", untuned=True), self.profiled(BASELINE, "--kernels"),
+                self.variants(),
                 *(self.profiled(name, "--profile") for name in options.networks if name != BASELINE),
                 self.counters(),
                 Step("tuned", 60, [("", self.steps_on("none", "--autotune"))]),
@@ -182,7 +211,8 @@ class Plan:
         if not self.missing["torch"]:
             words += ["--python", sys.executable]
         modes = ["--mode", "compile", "--mode", "max-autotune"]
-        return [Step(COMPILE_PEERS, 100, [("", self.script("run.py", *words, "--compile-peers", "--budget", "{seconds}"))],
+        return [self.attention_peers(),
+                Step(COMPILE_PEERS, 100, [("", self.script("run.py", *words, "--compile-peers", "--budget", "{seconds}"))],
                      self.missing["torch"], unfinished=str(out / "uncompiled")),
                 Step("beside_pytorch", options.limit, [("", self.script("run.py", *words, *modes, "--resume", "--budget", "{budget}"))],
                      unfinished=str(out / "unfinished"), timed=True)]
@@ -302,7 +332,7 @@ class Call:
             status, text = "failed", f"{len(faults)} of {len(step.commands)}: {faults[0]}" if len(step.commands) > 1 else faults[0]
         else:
             status, text = "ok", f"{len(step.commands)} done" if len(step.commands) > 1 else last_line(log)
-            if step.prints_json:
+            if step.prints_json and not step.found:
                 text = f"a step {json.loads((self.work / log.with_suffix('.json').name).read_text())['resident_step_ms']:.2f} ms"
             if step.found:
                 text, nothing = step.found()
@@ -400,6 +430,9 @@ class Call:
             row["classes_ms"] = {name: round(ms, 3) for name, _, ms, *_ in step_tables.by_class(result["profile"])}
             row["attention"] = [choice for choice in result.get("choices", []) if choice.get("key", "").startswith("attention")]
             found[path.stem] = {**row, **({"ceilings": result["ceilings"]} if "ceilings" in result else {})}
+        if rows := variants_of(self.work):
+            keys = ("name", "resident_step_ms", "step_ms", "ratio", "moved_gb", "memory_mb", "same_bits")
+            found["variants"] = [{key: row[key] for key in keys} for row in rows]
         for path in sorted(self.work.glob("bench_2/*.json")):
             result = json.loads(path.read_text())
             for case in result["cases"]:
@@ -414,6 +447,11 @@ class Call:
         for name, told in self.state["steps"].items():
             lines.append(f"{name:<18} {told['status']:<9} {told['seconds']:>6} s  {told['text'][:90]}")
         for name, row in figures.items():
+            if name == "variants":
+                lines += ["", "variants of the baseline, to the first"]
+                lines += [f"  {one['name']:<22} {one['ratio']:.4f}  {one['moved_gb']:.2f} GB" + ("" if one["same_bits"] else ", other bits")
+                          for one in row]
+                continue
             if "contenders" not in row:
                 lines += ["", f"{name}: a step {row['resident_step_ms']:.2f} ms, fed by the host {row['step_ms']:.2f} ms, "
                               f"{row['device_mb']:.0f} MB, compiled in {row['compile_s']:.1f} s",

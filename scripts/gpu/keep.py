@@ -3,9 +3,10 @@
 
     keep.py results.tar.gz --stem bench/results/2026-11-27-nvidia-h200
 
-STEM-correct.json (what became of each step), STEM-networks.json (each network's step and launches; once for all networks the choices
-made by timing, with each candidate's time), STEM-counters.csv (Nsight Compute) and STEM-beside-pytorch.json and .md. A file whose
-step was not done is not written.
+STEM-correct.json (what became of each step), STEM-networks.json (the step and launches of each network and of each variant of the
+baseline; once for all networks the choices made by timing, with each candidate's time), STEM-counters.csv (Nsight Compute),
+STEM-attention.json (attention by PyTorch's backends) and STEM-beside-pytorch.json and .md. A file whose step was not done is not
+written.
 """
 import argparse
 import csv
@@ -14,6 +15,7 @@ import pathlib
 import tarfile
 import tempfile
 
+VARIANT_KEYS = ("set", "plugin", "tune", "ratio", "moved_gb", "memory_mb", "same_bits")
 NETWORK_KEYS = ("resident_step_ms", "step_ms", "device_mb", "compile_s", "tf32", "profile")
 COUNTER_COLUMNS = {"kernel": "Kernel Name", "grid": "Grid Size", "block": "Block Size", "section": "Section Name",
                    "metric": "Metric Name", "unit": "Metric Unit", "value": "Metric Value"}
@@ -33,7 +35,10 @@ def networks(work, about):
         result = json.loads(path.read_text())
         steps[path.stem.removeprefix("1_step_")] = {key: result[key] for key in NETWORK_KEYS if key in result}
         choices |= {json.dumps(choice, sort_keys=True): choice for choice in result.get("choices", []) if choice["by"] == "timing"}
-    return {**about, "networks": steps, "choices": list(choices.values())} if steps else None
+    path = work / "1_variants.json"
+    variants = {row["name"]: {key: row[key] for key in (*VARIANT_KEYS, *NETWORK_KEYS) if key in row}
+                for row in (json.loads(path.read_text())["variants"] if path.exists() else [])}
+    return {**about, "networks": steps, "variants": variants, "choices": list(choices.values())} if steps else None
 
 
 def counters(path, out):
@@ -65,6 +70,8 @@ def main():
             kept("networks.json").write_text(compact(found))
         if (work / "counters.csv").exists():
             counters(work / "counters.csv", kept("counters.csv"))
+        if (work / "attention.json").exists():
+            kept("attention.json").write_text(compact(json.loads((work / "attention.json").read_text())))
         for path in work.glob("bench_2/*.json"):  # one a day
             kept("beside-pytorch.json").write_text(json.dumps(json.loads(path.read_text()), separators=(",", ":")) + "\n")
             kept("beside-pytorch.md").write_text(path.with_suffix(".md").read_text())

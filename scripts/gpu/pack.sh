@@ -59,7 +59,7 @@ cp bench/*.py "$root/bench/"
 mkdir -p "$root/references/goldens"
 cp tests/reference/autocast.json "$root/references/"
 for name in "${goldens[@]}"; do cp "tests/reference/goldens/$name.safetensors" "$root/references/goldens/"; done
-cp scripts/gpu/call.py scripts/gpu/README.md "$root/"
+cp scripts/gpu/call.py scripts/gpu/variants.toml scripts/gpu/README.md "$root/"
 { git describe --always --dirty 2>/dev/null || echo unknown; } >"$root/commit"  # an archive has no history
 
 mkdir -p "$(dirname "$file")"

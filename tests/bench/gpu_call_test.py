@@ -33,6 +33,17 @@ if __name__ == "__main__" and "--compile-peers" in sys.argv:
         place.mkdir(parents=True, exist_ok=True)
         (place / name).write_text(name)
 """
+# In place of bench/pytorch_layers.py: where it writes.
+LAYERS = """import json, sys
+with open(sys.argv[sys.argv.index("--out") + 1], "w") as file:
+    json.dump({"attention": [{"of": "vit_s", "ms": {"cudnn": {"forward": 1.0}}}]}, file)
+"""
+VARIANTS = """[[variant]]
+name = "as it is"
+[[variant]]
+name = "cut"
+tune = ["group_ops=4"]
+"""
 # In place of ncu: its line of kernels, and the program.
 COUNTERS = """#!/bin/sh
 while [ "${1#--}" != "$1" ]; do
@@ -55,7 +66,7 @@ LITTLE = [*(word for text in TINY for word in ("--set", text)), "--peer", CASE +
           "--transforms", "1"]
 FILES = ["results.json", "results.tar.gz", "summary.txt"]
 RIGHT = ["doctor", "verify_plain", "goldens", "attention", "convolutions", "verify_convolutions", "verify", "verify_objectives",
-         "determinism", "step_vit_s_untuned", "step_vit_s", "step_other", "step_resnet", "step_resnet_tf32", "counters", "tuned",
+         "determinism", "step_vit_s_untuned", "step_vit_s", "variants", "step_other", "step_resnet", "step_resnet_tf32", "counters", "tuned",
          "programs", "ops", "transforms", "sanitizers"]
 LARGEST = 16 << 20
 
@@ -67,6 +78,7 @@ class Bundle(unittest.TestCase):
         bundle.write_program(self.root.parent / "path" / "compute-sanitizer", SANITIZER)
         bundle.write_program(self.root.parent / "path" / "ncu", COUNTERS)
         (self.root / "networks.json").write_text(json.dumps(NETWORKS))
+        (self.root / "variants.toml").write_text(VARIANTS)
         goldens = self.root / "references" / "goldens"
         goldens.mkdir(parents=True)
         (goldens / "vit_odd_tanh_plain.safetensors").symlink_to(bundle.SOURCE / "tests/reference/goldens/vit_odd_tanh_plain.safetensors")
@@ -152,6 +164,10 @@ class Calls(Bundle):
         self.assertIn("ceilings", tuned)
         self.assertEqual(first["figures"]["1_step_vit_s_untuned"]["attention"][0]["taken"], "ours")
         self.assertGreater(first["figures"]["1_step_vit_s_untuned"]["classes_ms"]["attention"], 0)
+        whole, cut = first["figures"]["variants"]
+        self.assertEqual((whole["name"], whole["ratio"], whole["same_bits"]), ("as it is", 1, True))
+        self.assertGreater(cut["moved_gb"], whole["moved_gb"])
+        self.assertRegex(first["steps"]["1.variants"]["text"], r"as it is 1\.000, cut \d")
         for kind in ("resnet", "resnet_tf32"):
             self.assertGreater(first["figures"][f"1_step_{kind}"]["classes_ms"]["convolutions"], 0)
         self.check_predicted()
@@ -166,13 +182,17 @@ class Calls(Bundle):
             self.assertIn(name.replace(".json", ".md"), tar.getnames())
             self.check_benchmark(json.load(tar.extractfile(name)))
         self.assertIn("beside_pytorch: ok in an earlier call", self.call(2, "--limit", "30", out=other, expected=3))
-        self.check_kept(other, set(first["figures"]))
+        self.check_kept(other, set(first["figures"]) - {"variants"})
 
     def test_what_the_peers_compiled_is_carried(self):
         self.torch("")
         (self.root / "bench" / "run.py").write_text(PEERS)
+        (self.root / "bench" / "pytorch_layers.py").write_text(LAYERS)
         said = self.call(2, "--limit", "60", expected=0)
         self.assertIn("call: compile_peers: ok", said)
+        self.assertIn("call: attention_peers: ok", said)
+        with tarfile.open(self.out / "results.tar.gz") as tar:
+            self.assertEqual(json.load(tar.extractfile("attention.json"))["attention"][0]["of"], "vit_s")
         with tarfile.open(self.out / "peers.tar.gz") as tar:
             self.assertIn("peers/torchinductor/graph", tar.getnames())
             self.assertIn("peers/triton/kernel", tar.getnames())
@@ -194,7 +214,8 @@ class Calls(Bundle):
         networks = json.loads(kept["networks.json"])
         self.assertEqual({f"1_step_{name}" for name in networks["networks"]}, steps)
         self.assertEqual({choice["by"] for choice in networks["choices"]}, {"timing"})
-        self.assertTrue(all(network["profile"] for network in networks["networks"].values()))
+        self.assertTrue(all(network["profile"] for network in (*networks["networks"].values(), *networks["variants"].values())))
+        self.assertEqual([variant["tune"] for variant in networks["variants"].values()], [[], ["group_ops=4"]])
         counters = list(csv.DictReader(kept["counters.csv"].splitlines()))
         self.assertEqual([(row["grid"], row["metric"], row["value"]) for row in counters], [("(2, 1, 1)", "Duration", "1024")])
 

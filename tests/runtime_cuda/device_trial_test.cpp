@@ -2,10 +2,17 @@
 // back, and says what failed.
 #include "runtime/exec/cuda/device_trial.h"
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
 #include "ir/builder.h"
 #include "ir/error.h"
 #include "ir/opcodes.h"
 #include "ir/verify.h"
+#include "runtime/exec/cuda/device_timing.h"
+#include "runtime/io/host_tensor.h"
 #include "tests/runtime_cuda/fake_run.h"
 #include "tests/runtime_cuda/timing_here.h"
 #include "tests/support/catch.h"
@@ -62,6 +69,37 @@ TEST_CASE("two runs of a trial are compared bit by bit, from the same weights") 
   CHECK_FALSE(trial.repeats());
   fake().reset();
   CHECK(trial.repeats());
+}
+
+TEST_CASE("timed memory holds random numbers up to its last byte, the same every time") {
+  const Clean clean;
+  const cuda::Context context;
+  const cuda::Stream stream;
+  const auto filled = [&](DType dtype, std::int64_t elements) {
+    HostTensor numbers({dtype, {elements}});
+    const std::int64_t bytes = numbers.type().bytes();
+    const cuda::DeviceMemory memory(bytes, "a test");
+    fill_at_random(stream, memory.address(), bytes, dtype, "of a test");
+    stream.copy_out(numbers.bytes().data(), memory.address(), bytes, "of a test");
+    stream.synchronise("of a test");
+    return to_double(numbers).data;
+  };
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f64}) {
+    for (const std::int64_t elements : {1, 1000, 65521, 65522, 300001}) {
+      CAPTURE(ir::dtype_name(dtype), elements);
+      const std::vector<double> values = filled(dtype, elements);
+      CHECK(std::ranges::all_of(values, [](double value) { return value >= -1 && value <= 1; }));
+      const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+      CHECK(std::abs(sum) <
+            4 * std::sqrt(static_cast<double>(elements)) + 1 + 0.02 * static_cast<double>(elements));
+      const std::set<double> different(values.begin(), values.end());
+      CHECK(different.size() > static_cast<std::size_t>(std::min<std::int64_t>(elements, 400)) / 2);
+      CHECK(values.back() == values[values.size() > 65521 ? (values.size() - 1) % 65521 : values.size() - 1]);
+      CHECK(values == filled(dtype, elements));
+    }
+  }
+  const std::vector<double> whole = filled(DType::i32, 77);
+  CHECK(std::ranges::count(whole, 0.0) == 77);
 }
 
 TEST_CASE("a trial that finds no memory says what for, and leaves none behind") {
