@@ -106,6 +106,8 @@ TEST_CASE("a file of variants that is wrong is one line and exit code 2") {
   refused(two + "set = [\"train.accumulate=2\"]\n",
           "FILE: variant 'b' has a batch of 6 images, the first of 3: give all the same");
   refused(two, "bench --variants: --profile needs --json", {"--profile"});
+  check_refusal(rewire_command({"bench", "--pipe", "--variants", "f.toml", "--quiet"}),
+                "bench --pipe: --variants works only without --pipe: drop one");
   refused(two, "bench --variants: --kernels works only without it: use --profile", {"--kernels"});
 }
 
