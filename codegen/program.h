@@ -157,6 +157,8 @@ struct WorkGrain {
   // the backward pass; in two kernels it would read and write all lanes once more. More ops do not need more
   // registers (docs/design/fusion.md). Kernels with more ops take too long to compile.
   std::int64_t group_ops = 600;
+  // The same for a kernel of fewer than kFewElements elements (grouping.h), which saves little traffic.
+  std::int64_t few_elements_ops = 600;
   // The longest row for which sort and scatter_add compare all pairs of places in a kernel
   // (fuse/indexed.h). The host computes longer rows.
   std::int64_t counted_places = 1024;

@@ -73,6 +73,7 @@ WorkGrain work_grain(const DeviceTarget& target) {
   grain.lanes_side_by_side = 128;  // 8 threads of 16 elements: most plans of rows_plan.h
   grain.rows_at_once = 32;         // groups of 8 threads in a block of 256
   grain.group_ops = 1000;          // a join of four lanes in bf16 has more than 600
+  grain.few_elements_ops = 200;    // a sum of many small weights' sums would spill
   grain.counted_places = 4096;     // beyond that, the device would wait for the host
   return grain;
 }

@@ -23,7 +23,9 @@ Grouping::Grouping(Prepared prepared, const FuseOptions& options)
       any_float_product_(options.grain.any_float_product),
       lane_elements_(options.grain.lane_elements),
       rows_first_(options.grain.row_sum_lanes > 0),
-      group_ops_(static_cast<std::size_t>(options.grain.group_ops)) {
+      group_ops_(static_cast<std::size_t>(options.grain.group_ops)),
+      few_elements_ops_(
+          static_cast<std::size_t>(std::min(options.grain.group_ops, options.grain.few_elements_ops))) {
   const Function& f = function();
   definitions_ = f.definitions();
   spans_ = spine_spans(f);

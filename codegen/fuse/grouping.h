@@ -50,6 +50,9 @@ struct BiasedProduct {
 /// would otherwise need a kernel.
 constexpr std::size_t kMaxSmallGroupOps = 1000;
 
+/// A kernel of fewer elements along all of its axes takes WorkGrain::few_elements_ops.
+constexpr std::int64_t kFewElements = 1 << 18;
+
 class Grouping {
  public:
   Grouping(Prepared prepared, const FuseOptions& options);
@@ -116,6 +119,7 @@ class Grouping {
   Joining try_join(int index, int node) const;
   bool worth_joining(const Group& group, int index, const AxisPlan& plan) const;
   std::size_t max_ops(const Group& group) const;
+  std::size_t most_ops(const Group& group) const;
   Group new_group(int index) const;
   void place_operands(Placement& placement, int index) const;
   Source resolve(Placement& placement, int index, std::size_t operand) const;
@@ -172,7 +176,7 @@ class Grouping {
   bool fuse_, any_float_product_;
   std::int64_t lane_elements_;
   bool rows_first_;
-  std::size_t group_ops_;
+  std::size_t group_ops_, few_elements_ops_;
   std::vector<std::int32_t> definitions_;
   std::vector<int> direct_uses_;  // by Value::id: how many operands it is, shape ops' included
   std::vector<GroupNode> nodes_;

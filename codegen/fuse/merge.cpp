@@ -96,7 +96,7 @@ std::vector<std::map<int, int>> Grouping::alignments(const Group& into, const Gr
 std::optional<Group> Grouping::try_merge(int into, int from, Value shared) const {
   const Group& first = nodes_[static_cast<std::size_t>(into)].group;
   const Group& second = nodes_[static_cast<std::size_t>(from)].group;
-  const std::size_t most = is_small(first) ? kMaxSmallGroupOps : group_ops_;
+  const std::size_t most = is_small(first) ? kMaxSmallGroupOps : most_ops(first);
   if (first.ops.size() + second.ops.size() > most) return std::nullopt;
   for (const std::map<int, int>& axis_of : alignments(first, second, shared)) {
     if (auto merged = merged_group(first, second, axis_of)) return merged;

@@ -188,7 +188,11 @@ bool Grouping::worth_joining(const Group& group, int index, const AxisPlan& plan
 }
 
 std::size_t Grouping::max_ops(const Group& group) const {
-  return is_small(group) && !sums_along_rows(group, function()) ? kMaxSmallGroupOps : group_ops_;
+  return is_small(group) && !sums_along_rows(group, function()) ? kMaxSmallGroupOps : most_ops(group);
+}
+
+std::size_t Grouping::most_ops(const Group& group) const {
+  return group.size_of(group.all_axes()) < kFewElements ? few_elements_ops_ : group_ops_;
 }
 
 Grouping::Joining Grouping::try_join(int index, int node) const {
