@@ -2,6 +2,7 @@
 #include <sstream>
 
 #include "models/model.h"
+#include "runtime/exec/cuda/engine.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/network/weights.h"
 #include "runtime/train/run_plan.h"
@@ -66,7 +67,7 @@ Trained train_three_steps(const std::vector<std::string>& settings, const std::s
   const TrainRequest request = bytes_request(settings);
   RunPlan plan(request);
   const ir::Module& module = plan.programs.module;
-  const std::unique_ptr<Engine> engine = make_engine(kCudaEngine, module);
+  const std::unique_ptr<Engine> engine = make_cuda_engine(module);
   start_state(*engine, module, initial_weights(request.network, plan.programs), 5);
   engine->prepare(kind);
   Trained trained;
