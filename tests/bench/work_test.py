@@ -41,7 +41,7 @@ def bench(words):
 if words[0] == "models":
     print(json.dumps([dict(name=name, family="vit", image=28, channels=1, classes=10, patch=4, dim=16, depth=1, heads=2) for name in ("one", "two")]))
 elif words[0] == "doctor":
-    print(json.dumps(dict(cuda=dict(parts={"device 0": dict(found="Stub")}))))
+    print(json.dumps(dict(cuda=dict(parts=dict([("device 0", dict(found="Stub"))])))))
 elif "--pipe" in words:
     log("pipe", "of", os.getpid())
     for line in sys.stdin:
