@@ -28,6 +28,7 @@ constexpr Row kRows[] = {
      "no engine passes a chooser: choices are made before, in the module"},
     {"channels_last", Effect::rounding},
     {"pointwise_convolution", Effect::rounding},
+    {"widen_convolutions", Effect::nothing, "none of the networks convolves in bf16"},
     {"lower_fourier", Effect::nothing, "the CPU's library takes transforms as they are"},
     {"dce", Effect::rounding},  // dead transpositions count as readers
     {"canonicalise", Effect::rounding},
