@@ -84,7 +84,7 @@ class Options {
 
   OptionInfo& text(const std::string& name, std::string& target, const std::string& doc,
                    Need need = Need::optional);
-  /// An option that takes one of `choices`. `meant` returns what another word stands for; "": nothing.
+  /// An option that takes one of `choices`. `meant` returns the choice that another word means, or "".
   OptionInfo& choice(const std::string& name, std::string& target, const std::vector<std::string>& choices,
                      const std::string& doc,
                      const std::function<std::string(const std::string&)>& meant = nullptr);

@@ -154,10 +154,10 @@ struct WorkGrain {
   // The rows that a block walks at once. If a part has more rows, their number is a multiple of this.
   std::int64_t rows_at_once = 1;
   // The most ops of a kernel. The largest join of the supplied plugins, with four lanes, has 450 ops in
-  // the backward pass; in two kernels it would read and write all lanes once more. More ops do not need more
-  // registers (docs/design/fusion.md). Kernels with more ops take too long to compile.
+  // the backward pass; in two kernels it would read and write all lanes once more. What more ops cost
+  // in registers is in docs/design/fusion.md. Kernels with more ops take too long to compile.
   std::int64_t group_ops = 600;
-  // The same for a kernel of fewer than kFewElements elements (grouping.h), which saves little traffic.
+  // The most ops of a kernel with fewer than kFewElements elements (grouping.h).
   std::int64_t few_elements_ops = 600;
   // The longest row for which sort and scatter_add compare all pairs of places in a kernel
   // (fuse/indexed.h). The host computes longer rows.

@@ -40,8 +40,9 @@ struct AttentionShape {
   // only the last four, with rows of whole 8 elements and 8 more, and lse and D, each as two elements.
   std::int64_t tile_elements = 1 << 16;
   bool narrow = false;  // only with a dtype of bf16
-  // Of a narrow gradient: the most channels of which registers sum dk and dv together. Of wider heads, ds is
-  // on chip in the programs for dk and dv too, and p beside it if there are more than twice as many.
+  // For a narrow gradient, the most channels for which registers hold the sums of dk and dv together. For
+  // wider heads ds is on chip in the programs for dk and dv too, and p as well if there are more than twice
+  // as many channels.
   std::int64_t summed_width = 1 << 16;
 };
 

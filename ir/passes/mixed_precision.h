@@ -9,7 +9,7 @@
 //   any other op                   -> unchanged, on f32 x for operands x that became bf16: norms, softmax,
 //                                     losses, activations, joins, Fourier transforms
 //   stream (options.stream = bf16) -> bf16(stream), where a join reads or writes it; likewise each value of
-//                                     its type that is read behind a later join: a strategy's lanes
+//                                     its type that is read after a later join, as a strategy's lanes
 //
 // Parameters, arguments and results keep their types: weights, moments and the optimizer are f32. Each f32
 // value has one bf16 copy, so a weight is cast once a step. Only values between kernels are bf16: within a

@@ -29,7 +29,7 @@ struct RowField {
   std::string name;
   ir::TensorType type;      // type of one row
   std::int64_t copies = 0;  // per row, the batch is [copies, B, …]; 0: one, and the batch is [B, …]
-  /// Of images of u8: the f32 that their bytes mean, [channels, 256]. Empty: the tensor is as it was asked for.
+  /// If images are u8, the f32 value of each byte, [channels, 256]; otherwise empty.
   std::vector<float> byte_values = {};
 };
 
