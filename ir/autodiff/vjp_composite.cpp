@@ -3,7 +3,9 @@
 #include <array>
 #include <numbers>
 
+#include "ir/error.h"
 #include "ir/opcodes.h"
+#include "ir/ops/attention.h"
 #include "ir/ops/composite_parts.h"
 #include "ir/ops/functions.h"
 #include "ir/ops/op_info.h"
@@ -137,26 +139,34 @@ namespace {
 
 using AttentionGradients = std::array<Value, 3>;  // of q, k, v
 
-/// Returns the gradients through the log-sum-exp of the scaled logits. With P = exp(scale q k^T - lse):
+/// Returns the gradients through the log-sum-exp of the logits. With P = exp(logits - lse):
 /// dq = scale (g P) k and dk = scale (g P)^T q. Few losses read the log-sum-exp, so this holds all of P.
 AttentionGradients log_sum_exp_gradients(VjpContext& c, Value g) {
   Builder& b = c.builder;
-  const double scale = c.op.attributes.get_double("scale");
   const Value q = c.operand(0), k = c.operand(1);
-  const Value logits = b.mul(b.matmul(q, k, false, true), scale);
-  const Value probability = b.unary(Opcode::exp, b.sub(logits, c.result(1)));
-  const Value weighted = b.mul(b.mul(probability, g), scale);
-  return {b.matmul(weighted, k), b.matmul(weighted, q, true, false), Value{}};
+  const Shape queries = b.shape(q), keys = b.shape(k);
+  const std::int64_t rows = queries[1] / keys[1] * queries[2];  // queries that read one key head
+  const Value probability = b.unary(Opcode::exp, b.sub(emit_attention_logits(b, c.op), c.result(1)));
+  const Value weighted =
+      b.cast(b.mul(b.mul(probability, g), c.op.attributes.get_double("scale")), b.type(q).dtype);
+  const Value grouped = b.reshape(weighted, {queries[0], keys[1], rows, keys[2]});
+  return {b.reshape(b.matmul(grouped, k), queries),
+          b.matmul(grouped, b.reshape(q, {queries[0], keys[1], rows, queries[3]}), true, false), Value{}};
 }
 
 }  // namespace
 
 void vjp_attention(VjpContext& c) {
   Builder& b = c.builder;
+  if (const int bias = attention_form(c.op).bias; bias >= 0 && c.needs(static_cast<std::size_t>(bias))) {
+    user_error(
+        "attention's bias has no gradient: put stop_gradient before it, or write the attention as "
+        "matmul, add, softmax and matmul");
+  }
   AttentionGradients total;
   if (const Value g = c.cotangent(0)) {
-    const std::array<Value, 6> operands = {c.operand(0), c.operand(1), c.operand(2),
-                                           c.result(0),  c.result(1),  g};
+    std::vector<Value> operands = {c.operand(0), c.operand(1), c.operand(2), c.result(0), c.result(1), g};
+    operands.insert(operands.end(), c.op.operands.begin() + 3, c.op.operands.end());
     const std::vector<Value> gradients = b.emit_all(Opcode::attention_grad, operands, c.op.attributes);
     for (std::size_t i = 0; i < total.size(); ++i) total[i] = gradients[i];
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -92,17 +93,24 @@ class Narrowing {
     return results;
   }
 
+  /// Returns what the op multiplies. Attention's bias and documents come after that, and stay as they are.
+  static std::span<const Value> factors(const Op& op) {
+    return std::span(op.operands).first(op.code == Opcode::attention ? 3 : op.operands.size());
+  }
+
   /// Returns whether the op is a product whose operands are f32, or were f32 before this pass.
   bool is_contraction(const Op& op) const {
     return (op.code == Opcode::matmul || op.code == Opcode::circulant_matmul ||
             op.code == Opcode::attention || is_convolution(op.code)) &&
-           std::ranges::all_of(op.operands,
+           std::ranges::all_of(factors(op),
                                [&](Value x) { return is_narrow(x) || type(x).dtype == DType::f32; });
   }
 
   Replacement contraction(const Op& op) {
     std::vector<Value> operands;
-    for (Value operand : op.operands) operands.push_back(narrow(operand));
+    for (Value operand : factors(op)) operands.push_back(narrow(operand));
+    for (std::size_t i = operands.size(); i < op.operands.size(); ++i)
+      operands.push_back(wide(op.operands[i]));
     const std::vector<Value> results = emit(op, operands);
     narrow_.insert(results[0].id);  // only results[0]: attention's log-sum-exp is f32
     return results;

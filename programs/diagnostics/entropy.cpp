@@ -1,5 +1,6 @@
 // The entropy of a block's attention: the mean of -sum p ln p of a row over heads, queries and samples.
 #include "ir/opcodes.h"
+#include "ir/ops/attention.h"
 #include "programs/diagnostic.h"
 #include "programs/sums.h"
 
@@ -7,16 +8,13 @@ namespace rewire::programs {
 namespace {
 
 using ir::Builder;
-using ir::DType;
 using ir::Opcode;
 using ir::Value;
 
-/// Returns the entropy of softmax(scale q k^T) by rows as ln Z - sum of e s / Z. s are the logits minus
-/// their maximum, e = exp s, and Z is the sum of e. This form takes no logarithm of a probability, which may
-/// be 0.
-Value row_entropy(Builder& b, Value query, Value key, double scale) {
-  const Value logits =
-      b.mul(b.matmul(b.cast(query, DType::f32), b.cast(key, DType::f32), false, true), scale);
+/// Returns the entropy of a map's rows as ln Z - sum of e s / Z. s are the logits minus their maximum,
+/// e = exp s, and Z is the sum of e. This form takes no logarithm of a probability, which may be 0.
+Value row_entropy(Builder& b, const ir::Op& attention) {
+  const Value logits = ir::emit_attention_logits(b, attention);
   const Value shifted = b.sub(logits, b.max(logits, {3}));
   const Value sizes = b.unary(Opcode::exp, shifted), total = b.sum(sizes, {3});
   return b.sub(b.unary(Opcode::log, total), b.div(b.sum(b.mul(sizes, shifted), {3}), total));
@@ -28,8 +26,7 @@ void add_entropy(Observation& seen, const Block& block) {
   double maps = 0;
   for (const std::size_t at : attention_ops(seen.function(), block)) {
     const ir::Op op = seen.function().body[at];
-    const Value entropy =
-        mean_all(b, row_entropy(b, op.operands[0], op.operands[1], op.attributes.get_double("scale")));
+    const Value entropy = mean_all(b, row_entropy(b, op));
     sum = sum ? b.add(sum, entropy) : entropy;
     ++maps;
   }

@@ -1,6 +1,7 @@
 // Cases of random draws, composites, the residual join and state.
 #include <cmath>
 
+#include "ir/builder.h"
 #include "ir/evaluate.h"
 #include "ir/opcodes.h"
 #include "tests/support/case_builder.h"
@@ -19,20 +20,42 @@ Value step_input(CaseBuilder& c) {
   return c.input(c.scalar(DType::i64, static_cast<double>(c.integer(0, 100000))));
 }
 
-struct AttentionShapes {
-  Shape queries;
-  Shape keys;
-  double scale;
+/// A random form of attention: its first three operands and its optional ones, and its attributes.
+struct AttentionCase {
+  std::vector<Tensor> operands, optional;
+  Attributes attributes;
+  Shape output;
 };
 
-AttentionShapes attention_shapes(CaseBuilder& c) {
+/// Every query sees a key at least: itself, if there is a mask.
+AttentionCase attention_of(CaseBuilder& c) {
   const std::int64_t batch = c.integer(1, 2);
-  const std::int64_t heads = c.integer(1, 3);
-  const std::int64_t tokens = c.pick<std::int64_t>({1, 5, 13, 17, 31});
-  const std::int64_t keys = c.chance(0.7) ? tokens : c.pick<std::int64_t>({1, 3, 19, 33});
+  const std::int64_t groups = c.integer(1, 2), heads = groups * c.pick<std::int64_t>({1, 1, 1, 2});
+  const std::int64_t tokens = c.pick<std::int64_t>({1, 5, 13, 17, 31, 43});
+  const bool causal = c.chance(0.4), documents = c.chance(0.3), bias = c.chance(0.3);
+  const bool square = causal || documents || c.chance(0.7);
+  const std::int64_t keys = square ? tokens : c.pick<std::int64_t>({1, 3, 19, 33});
   const std::int64_t width = c.pick<std::int64_t>({1, 3, 8, 16, 20});
-  const double scale = 1 / std::sqrt(static_cast<double>(width));
-  return {{batch, heads, tokens, width}, {batch, heads, keys, width}, scale};
+  const std::int64_t value_width = c.chance(0.7) ? width : c.pick<std::int64_t>({1, 5, 8, 24});
+  AttentionCase result;
+  result.operands = {c.tensor({batch, heads, tokens, width}), c.tensor({batch, groups, keys, width}),
+                     c.tensor({batch, groups, keys, value_width})};
+  result.output = {batch, heads, tokens, value_width};
+  result.attributes = {{"scale", 1 / std::sqrt(static_cast<double>(width))}, {"causal", causal}};
+  if (causal && c.chance(0.5)) result.attributes.set("window", c.integer(1, tokens + 2));
+  if (bias) {
+    const auto extent = [&](std::int64_t whole) { return c.chance(0.5) ? whole : 1; };
+    result.optional.push_back(c.tensor({extent(batch), extent(heads), extent(tokens), keys}, -3, 3));
+    result.attributes.set("bias", true);
+  }
+  if (documents) {
+    Tensor numbers({DType::i32, {batch, tokens}});
+    double number = 0;
+    for (double& value : numbers.data) value = number += c.chance(0.2) ? 1 : 0;
+    result.optional.push_back(std::move(numbers));
+    result.attributes.set("documents", true);
+  }
+  return result;
 }
 
 /// The state parameter `name` with a random value.
@@ -79,30 +102,38 @@ void activation_case(CaseBuilder& c, Opcode code) {
 }
 
 void attention_case(CaseBuilder& c, Opcode code) {
-  const AttentionShapes shapes = attention_shapes(c);
-  const Value q = c.input(c.tensor(shapes.queries));
-  const Value k = c.input(c.tensor(shapes.keys));
-  c.apply(code, {q, k, c.input(c.tensor(shapes.keys))}, {{"scale", shapes.scale}});
+  const AttentionCase made = attention_of(c);
+  std::vector<Value> operands;
+  for (const Tensor& tensor : made.operands) operands.push_back(c.input(tensor));
+  for (const Tensor& tensor : made.optional) {
+    const Value input = c.input(tensor, false);
+    Builder b(c.module(), c.module().functions[0]);
+    operands.push_back(is_float(tensor.type.dtype) ? b.unary(Opcode::stop_gradient, input) : input);
+  }
+  c.apply(code, operands, made.attributes);
 }
 
 void attention_grad_case(CaseBuilder& c, Opcode code) {
-  const AttentionShapes shapes = attention_shapes(c);
-  std::vector<Tensor> tensors = {c.tensor(shapes.queries), c.tensor(shapes.keys), c.tensor(shapes.keys)};
+  const AttentionCase made = attention_of(c);
   CaseBuilder forward(0);
   std::vector<Value> operands;
-  for (const Tensor& tensor : tensors) operands.push_back(forward.input(tensor));
-  forward.apply(Opcode::attention, operands, {{"scale", shapes.scale}});
+  for (const auto* tensors : {&made.operands, &made.optional})
+    for (const Tensor& tensor : *tensors) operands.push_back(forward.input(tensor));
+  forward.apply(Opcode::attention, operands, made.attributes);
   const OpCase attention = forward.finish();
+  std::vector<Tensor> read = made.operands, tensors = made.operands;
+  read.insert(read.end(), made.optional.begin(), made.optional.end());
   EvalState state;
-  for (Tensor& result : evaluate(attention.module, attention.module.functions[0], tensors, state)) {
+  for (Tensor& result : evaluate(attention.module, attention.module.functions[0], read, state)) {
     for (double& value : result.data) value = round_to(DType::f32, value);
     tensors.push_back(std::move(result));
   }
-  tensors.push_back(c.tensor(shapes.queries));
+  tensors.push_back(c.tensor(made.output));
+  tensors.insert(tensors.end(), made.optional.begin(), made.optional.end());
 
   operands.clear();
   for (const Tensor& tensor : tensors) operands.push_back(c.input(tensor, false));
-  c.apply(code, operands, {{"scale", shapes.scale}});
+  c.apply(code, operands, made.attributes);
 }
 
 void cross_entropy_case(CaseBuilder& c, Opcode code) {
