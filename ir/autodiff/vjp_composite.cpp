@@ -3,7 +3,6 @@
 #include <array>
 #include <numbers>
 
-#include "ir/error.h"
 #include "ir/opcodes.h"
 #include "ir/ops/attention.h"
 #include "ir/ops/composite_parts.h"
@@ -154,15 +153,27 @@ AttentionGradients log_sum_exp_gradients(VjpContext& c, Value g) {
           b.matmul(grouped, b.reshape(q, {queries[0], keys[1], rows, queries[3]}), true, false), Value{}};
 }
 
+/// Returns the gradient of attention's bias: P (g v^T - <g, o> + h), for gradients g of the output and h of the
+/// log-sum-exp, summed over the axes along which the bias repeats. It holds all of P.
+Value bias_gradient(VjpContext& c, Value bias) {
+  Builder& b = c.builder;
+  Value along_rows = c.cotangent(1), inside;
+  if (const Value cotangent = c.cotangent(0)) {
+    const Value g = widen(b, cotangent), v = widen(b, c.operand(2));
+    const Shape shape = b.shape(g), values = b.shape(v), map = {shape[0], shape[1], shape[2], values[2]};
+    const Value grouped = b.reshape(g, {shape[0], values[1], shape[1] / values[1] * shape[2], shape[3]});
+    const Value carried = b.sum(b.mul(g, widen(b, c.result(0))), {-1});
+    inside = b.reshape(b.matmul(grouped, v, false, true), map);
+    along_rows = along_rows ? b.sub(along_rows, carried) : b.unary(Opcode::neg, carried);
+  }
+  const Value probability = b.unary(Opcode::exp, b.sub(emit_attention_logits(b, c.op), c.result(1)));
+  return b.sum_to(b.mul(probability, inside ? b.add(inside, along_rows) : along_rows), b.shape(bias));
+}
+
 }  // namespace
 
 void vjp_attention(VjpContext& c) {
   Builder& b = c.builder;
-  if (const int bias = attention_form(c.op).bias; bias >= 0 && c.needs(static_cast<std::size_t>(bias))) {
-    user_error(
-        "attention's bias has no gradient: put stop_gradient before it, or write the attention as "
-        "matmul, add, softmax and matmul");
-  }
   AttentionGradients total;
   if (const Value g = c.cotangent(0)) {
     std::vector<Value> operands = {c.operand(0), c.operand(1), c.operand(2), c.result(0), c.result(1), g};
@@ -175,6 +186,10 @@ void vjp_attention(VjpContext& c) {
     for (std::size_t i = 0; i < total.size(); ++i) total[i] = add_present(b, total[i], more[i]);
   }
   for (std::size_t i = 0; i < total.size(); ++i) c.accumulate(i, total[i]);
+  if (const int bias = attention_form(c.op).bias; bias >= 0 && c.needs(static_cast<std::size_t>(bias))) {
+    const auto i = static_cast<std::size_t>(bias);
+    c.accumulate(i, bias_gradient(c, c.operand(i)));
+  }
 }
 
 // dlogits = g (softmax(logits) - target), target = (1 - s) one_hot + s / K.

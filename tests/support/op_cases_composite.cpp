@@ -1,7 +1,6 @@
 // Cases of random draws, composites, the residual join and state.
 #include <cmath>
 
-#include "ir/builder.h"
 #include "ir/evaluate.h"
 #include "ir/opcodes.h"
 #include "tests/support/case_builder.h"
@@ -105,11 +104,7 @@ void attention_case(CaseBuilder& c, Opcode code) {
   const AttentionCase made = attention_of(c);
   std::vector<Value> operands;
   for (const Tensor& tensor : made.operands) operands.push_back(c.input(tensor));
-  for (const Tensor& tensor : made.optional) {
-    const Value input = c.input(tensor, false);
-    Builder b(c.module(), c.module().functions[0]);
-    operands.push_back(is_float(tensor.type.dtype) ? b.unary(Opcode::stop_gradient, input) : input);
-  }
+  for (const Tensor& tensor : made.optional) operands.push_back(c.input(tensor));
   c.apply(code, operands, made.attributes);
 }
 
