@@ -1,11 +1,15 @@
 // Binds attention's tile kernels to buffers; see attention.h.
 #include "codegen/fuse/attention.h"
 
+#include <algorithm>
 #include <map>
+#include <string>
 
 #include "codegen/fuse/kernel_builder.h"
 #include "codegen/tile/attention.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
+#include "ir/ops/attention.h"
 
 namespace rewire::codegen {
 namespace {
@@ -14,22 +18,68 @@ tile::AttentionView strides_of(const View& view) {
   return {view.offset, view.strides[0], view.strides[1], view.strides[2], view.strides[3]};
 }
 
-tile::AttentionShape shape_of(ir::DType dtype, const View& q, const View& k, const View& v,
-                              const View& output, const View& lse, double scale, const WorkGrain& grain) {
-  tile::AttentionShape shape;
-  shape.batch = q.shape[0], shape.heads = q.shape[1], shape.queries = q.shape[2], shape.width = q.shape[3];
-  shape.keys = k.shape[2];
-  shape.scale = scale;
-  shape.dtype = dtype;
-  shape.narrow = dtype == ir::DType::bf16 && grain.narrow_attention_elements > 0;
-  shape.tile_elements = shape.narrow ? grain.narrow_attention_elements : grain.attention_elements;
-  shape.q = strides_of(q), shape.k = strides_of(k), shape.v = strides_of(v);
-  shape.output = strides_of(output), shape.lse = strides_of(lse);
-  return shape;
-}
-
 ir::DType dtype_of(const Program& program, const View& view) {
   return program.buffers[static_cast<std::size_t>(view.buffer)].type.dtype;
+}
+
+/// The views of a call's operands and results by the names of the kernels' arguments.
+using Views = std::map<std::string, View>;
+
+Views views_of(const OpCall& call) {
+  const bool gradient = call.op.code == ir::Opcode::attention_grad;
+  const std::vector<View>&in = call.operands, &out = call.results;
+  Views views = {{"q", in[0]}, {"k", in[1]}, {"v", in[2]}};
+  views.emplace("output", gradient ? in[3] : out[0]);
+  views.emplace("lse", gradient ? in[4] : out[1]);
+  if (gradient) {
+    views.emplace("d_output", in[5]);
+    views.emplace("dq", out[0]);
+    views.emplace("dk", out[1]);
+    views.emplace("dv", out[2]);
+  }
+  const ir::AttentionForm form = ir::attention_form(call.op);
+  if (form.bias >= 0) views.emplace("bias", in[static_cast<std::size_t>(form.bias)]);
+  if (form.documents >= 0) views.emplace("documents", in[static_cast<std::size_t>(form.documents)]);
+  return views;
+}
+
+/// An axis of extent 1 is read for every index.
+tile::AttentionView repeated(const View& view) {
+  const auto stride = [&](std::size_t axis) { return view.shape[axis] == 1 ? 0 : view.strides[axis]; };
+  return {view.offset, stride(0), stride(1), stride(2), stride(3)};
+}
+
+tile::AttentionShape shape_of(const Program& program, const OpCall& call, const Views& views,
+                              const WorkGrain& grain) {
+  const bool gradient = call.op.code == ir::Opcode::attention_grad;
+  const View &q = views.at("q"), &k = views.at("k"), &v = views.at("v");
+  const ir::AttentionForm form = ir::attention_form(call.op);
+  tile::AttentionShape shape;
+  shape.batch = q.shape[0], shape.heads = k.shape[1], shape.groups = q.shape[1] / k.shape[1];
+  shape.queries = q.shape[2], shape.keys = k.shape[2];
+  shape.width = q.shape[3], shape.value_width = v.shape[3];
+  shape.scale = call.op.attributes.get_double("scale");
+  shape.causal = form.causal, shape.window = form.window;
+  shape.dtype = dtype_of(program, q);
+  shape.narrow = shape.dtype == ir::DType::bf16 && grain.narrow_attention_elements > 0;
+  shape.tile_elements = grain.attention_elements;
+  if (shape.narrow) {
+    shape.tile_elements = gradient ? grain.narrow_gradient_elements : grain.narrow_attention_elements;
+    if (gradient) shape.summed_width = grain.narrow_summed_width;
+  }
+  shape.q = strides_of(q), shape.k = strides_of(k), shape.v = strides_of(v);
+  shape.output = strides_of(views.at("output")), shape.lse = strides_of(views.at("lse"));
+  if (gradient) {
+    shape.d_output = strides_of(views.at("d_output"));
+    shape.dq = strides_of(views.at("dq"));
+    shape.dk = strides_of(views.at("dk")), shape.dv = strides_of(views.at("dv"));
+  }
+  if (form.bias >= 0) shape.bias = repeated(views.at("bias"));
+  if (form.documents >= 0) {
+    const View& numbers = views.at("documents");
+    shape.documents = tile::AttentionView{numbers.offset, numbers.strides[0], 0, numbers.strides[1], 0};
+  }
+  return shape;
 }
 
 // Binds arguments to buffers by name. The kernel and its arguments then get names from the program.
@@ -56,44 +106,25 @@ std::vector<KernelLaunch> launches_of(const Program& program, std::vector<tile::
 
 }  // namespace
 
-std::vector<KernelLaunch> emit_attention(const Program& program, std::span<const View> operands,
-                                         std::span<const View> results, double scale,
-                                         const std::string& location, const WorkGrain& grain) {
-  const tile::AttentionShape shape = shape_of(dtype_of(program, operands[0]), operands[0], operands[1],
-                                              operands[2], results[0], results[1], scale, grain);
-  return launches_of(program, tile::attention_forward(shape),
-                     {{"q", operands[0].buffer},
-                      {"k", operands[1].buffer},
-                      {"v", operands[2].buffer},
-                      {"output", results[0].buffer},
-                      {"lse", results[1].buffer}},
-                     location);
-}
-
-std::vector<KernelLaunch> emit_attention_grad(Program& program, std::span<const View> operands,
-                                              std::span<const View> results, double scale,
-                                              const std::string& location, const WorkGrain& grain) {
-  tile::AttentionShape shape = shape_of(dtype_of(program, operands[0]), operands[0], operands[1], operands[2],
-                                        operands[3], operands[4], scale, grain);
-  if (shape.narrow) {
-    shape.tile_elements = grain.narrow_gradient_elements;
-    shape.summed_width = grain.narrow_summed_width;
-  }
-  shape.d_output = strides_of(operands[5]);
-  shape.dq = strides_of(results[0]), shape.dk = strides_of(results[1]), shape.dv = strides_of(results[2]);
-  std::vector<tile::Kernel> kernels = tile::attention_backward(shape);
-  std::map<std::string, std::int32_t> buffers = {
-      {"q", operands[0].buffer},      {"k", operands[1].buffer},   {"v", operands[2].buffer},
-      {"output", operands[3].buffer}, {"lse", operands[4].buffer}, {"d_output", operands[5].buffer},
-      {"dq", results[0].buffer},      {"dk", results[1].buffer},   {"dv", results[2].buffer}};
-  if (kernels.size() > 1) {
+std::vector<KernelLaunch> emit_attention(Program& program, const OpCall& call, const WorkGrain& grain) {
+  const Views views = views_of(call);
+  const tile::AttentionShape shape = shape_of(program, call, views, grain);
+  std::vector<tile::Kernel> kernels = call.op.code == ir::Opcode::attention ? tile::attention_forward(shape)
+                                                                            : tile::attention_backward(shape);
+  std::map<std::string, std::int32_t> buffers;
+  for (const auto& [name, view] : views) buffers.emplace(name, view.buffer);
+  const auto reads_sums = [](const tile::Kernel& kernel) {
+    return std::ranges::any_of(kernel.arguments,
+                               [](const auto& argument) { return argument.name == "delta"; });
+  };
+  if (std::ranges::any_of(kernels, reads_sums)) {
     buffers["delta"] = static_cast<std::int32_t>(program.buffers.size());
-    program.buffers.push_back({location + ".delta",
+    program.buffers.push_back({call.op.location + ".delta",
                                BufferKind::temporary,
-                               {ir::DType::f32, {shape.batch, shape.heads, shape.queries}},
+                               {ir::DType::f32, {shape.batch, shape.heads * shape.groups, shape.queries}},
                                {}});
   }
-  return launches_of(program, std::move(kernels), buffers, location);
+  return launches_of(program, std::move(kernels), buffers, call.op.location);
 }
 
 }  // namespace rewire::codegen

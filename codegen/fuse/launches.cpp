@@ -101,12 +101,8 @@ class Lowering {
   }
 
   void emit_attention_kernels(const OpCall& call) {
-    const double scale = call.op.attributes.get_double("scale");
-    const std::string& location = call.op.location;
-    auto launches = call.op.code == Opcode::attention
-                        ? emit_attention(program_, call.operands, call.results, scale, location, grain_)
-                        : emit_attention_grad(program_, call.operands, call.results, scale, location, grain_);
-    for (KernelLaunch& launch : launches) program_.launches.push_back(std::move(launch));
+    for (KernelLaunch& launch : emit_attention(program_, call, grain_))
+      program_.launches.push_back(std::move(launch));
   }
 
   // Emits c [batch…, m, n] = a [batch…, m, k] b [batch…, k, n]. Leading axes become rows of a if one b

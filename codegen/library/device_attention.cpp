@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ir/opcodes.h"
+#include "ir/ops/attention.h"
 
 namespace rewire::codegen {
 namespace {
@@ -58,6 +59,8 @@ std::string full_name(const DeviceAttentionShape& s) {
 
 std::optional<DeviceAttentionShape> device_attention(const Program& program, const OpCall& call) {
   const View &q = call.operands[0], &k = call.operands[1], &v = call.operands[2];
+  const ir::AttentionForm form = ir::attention_form(call.op);
+  if (form.masked() || form.bias >= 0 || k.shape[1] != q.shape[1] || v.shape != k.shape) return std::nullopt;
   DeviceAttentionShape shape;
   shape.gradient = call.op.code == ir::Opcode::attention_grad;
   shape.batch = q.shape[0], shape.heads = q.shape[1], shape.queries = q.shape[2];

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numbers>
 
 #include "ir/opcodes.h"
@@ -18,23 +19,25 @@ using Lanes = std::vector<std::int32_t>;
 /// A part of the queries or keys: `tiles` tiles of `size` from token `first` on.
 struct Part {
   std::int64_t first = 0, tiles = 1, size = 1;
+  std::int64_t end() const { return first + tiles * size; }
 };
 
-/// Cuts `count` tokens into tiles of at most `most`, in one or two parts. Sizes are as even as possible.
+/// Cuts the one tile of `tokens` into tiles of at most `most`, in one or two parts. Sizes are as even as possible.
 /// With `squares`, products go in squares of 16, so sizes are multiples of 16 and a rest.
-std::vector<Part> cut(std::int64_t count, std::int64_t most, bool squares) {
+std::vector<Part> cut(const Part& tokens, std::int64_t most, bool squares) {
+  const std::int64_t count = tokens.size, first = tokens.first;
   const std::int64_t whole = squares ? most / 16 * 16 : most;
   const std::int64_t largest = std::clamp<std::int64_t>(whole, std::min<std::int64_t>(count, 16), count);
   const std::int64_t tiles = (count + largest - 1) / largest;
   std::int64_t size = (count + tiles - 1) / tiles;
   if (squares && tiles > 1) {
     size = (size + 15) / 16 * 16;
-    if (count % size == 0) return {{0, count / size, size}};
-    return {{0, count / size, size}, {count / size * size, 1, count % size}};
+    if (count % size == 0) return {{first, count / size, size}};
+    return {{first, count / size, size}, {first + count / size * size, 1, count % size}};
   }
   const std::int64_t large = count - tiles * (size - 1);
-  std::vector<Part> parts = {{0, large, size}};
-  if (large < tiles) parts.push_back({large * size, tiles - large, size - 1});
+  std::vector<Part> parts = {{first, large, size}};
+  if (large < tiles) parts.push_back({first + large * size, tiles - large, size - 1});
   return parts;
 }
 
@@ -45,23 +48,72 @@ constexpr std::int64_t row_of(std::int64_t elements) {
 }
 
 constexpr std::int64_t kRowSums = 4;  // elements on chip per query: lse and D in f32
+constexpr double kUnseen = -1e30;     // the logit of a key that the query does not see
+
+/// A range of one side's tokens, and the tokens of the other side that these see, or that see these.
+struct Range {
+  Part own, others;
+};
+
+/// Cuts the tokens of a causal head into ranges of equal size, at least 32 and a multiple of 16.
+std::vector<Part> causal_ranges(const AttentionShape& shape) {
+  if (!shape.causal) return {{0, 1, shape.queries}};
+  const std::int64_t most = std::clamp<std::int64_t>(shape.queries / 32, 1, shape.most_ranges);
+  const std::int64_t size = ((shape.queries + most - 1) / most + 15) / 16 * 16;
+  std::vector<Part> ranges;
+  for (std::int64_t first = 0; first < shape.queries; first += size)
+    ranges.push_back({first, 1, std::min(size, shape.queries - first)});
+  return ranges;
+}
+
+/// Returns the ranges of queries, each with the keys that they see.
+std::vector<Range> query_ranges(const AttentionShape& shape) {
+  std::vector<Range> ranges;
+  for (const Part& queries : causal_ranges(shape)) {
+    const std::int64_t first =
+        shape.window > 0 ? std::max<std::int64_t>(0, queries.first - shape.window + 1) : 0;
+    ranges.push_back({queries, {first, 1, (shape.causal ? queries.end() : shape.keys) - first}});
+  }
+  return ranges;
+}
+
+/// Returns the ranges of keys, each with the queries that see them.
+std::vector<Range> key_ranges(const AttentionShape& shape) {
+  if (!shape.causal) return {{{0, 1, shape.keys}, {0, 1, shape.queries}}};
+  std::vector<Range> ranges;
+  for (const Part& keys : causal_ranges(shape)) {
+    const std::int64_t end =
+        shape.window > 0 ? std::min(shape.queries, keys.end() + shape.window - 1) : shape.queries;
+    ranges.push_back({keys, {keys.first, 1, end - keys.first}});
+  }
+  return ranges;
+}
+
+/// What a kernel of the gradient computes.
+struct Gradient {
+  bool queries = false, keys = false;  // dq; dk and dv
+  bool adds = false;                   // to what dk and dv hold
+};
 
 class AttentionWriter {
  public:
   /// Query tokens are the lanes m, key tokens the lanes n; each is a tile of its part. With `keys_first`,
   /// values that have both lanes have the keys n as rows.
+  /// The query heads of a key head are outer too, or with `walks_groups` rows.
   AttentionWriter(const AttentionShape& shape, std::string name, const Part& queries, const Part& keys,
-                  bool keys_first = false)
+                  bool keys_first = false, bool walks_groups = false)
       : shape_(shape), queries_(queries), keys_(keys) {
     kernel_.name = std::move(name);
     batch_ = axis("b", shape.batch, AxisUse::outer);
     head_ = axis("h", shape.heads, AxisUse::outer);
+    if (shape.groups > 1) group_ = axis("g", shape.groups, walks_groups ? AxisUse::row : AxisUse::outer);
     query_tile_ = axis("i", queries.tiles, AxisUse::outer);
     key_tile_ = axis("j", keys.tiles, AxisUse::outer);
     if (keys_first) n_ = axis("n", keys.size, AxisUse::lane);
     m_ = axis("m", queries.size, AxisUse::lane);
     if (!keys_first) n_ = axis("n", keys.size, AxisUse::lane);
     d_ = axis("d", shape.width, AxisUse::lane);
+    e_ = shape.value_width == shape.width ? d_ : axis("e", shape.value_width, AxisUse::lane);
   }
 
   Kernel forward() {
@@ -72,8 +124,8 @@ class AttentionWriter {
     argument("lse", ArgumentUse::write, DType::f32);
     const TileValue q = load(0, shape_.q, m_, {m_, d_});
     const TileValue k = load(1, shape_.k, n_, {n_, d_});
-    const TileValue v = load(2, shape_.v, n_, {n_, d_});
-    const TileValue s = op(Opcode::mul, {dot(q, k, d_), constant(shape_.scale * unit())});
+    const TileValue v = load(2, shape_.v, n_, {n_, e_});
+    const TileValue s = seen(op(Opcode::mul, {dot(q, k, d_), constant(shape_.scale * unit())}));
     const TileValue largest = reduce(ReduceKind::max, s, n_);
     const TileValue e = power(op(Opcode::sub, {s, largest}));
     const TileValue total = reduce(ReduceKind::sum, e, n_);
@@ -85,34 +137,45 @@ class AttentionWriter {
 
   /// Computes dq for the tile's queries, and dk and dv for its keys. D is computed with dq. It is stored if
   /// dk and dv are not computed here, and loaded if dq is not.
-  Kernel backward(bool queries, bool keys) {
+  Kernel backward(const Gradient& gradient) {
+    const bool queries = gradient.queries, keys = gradient.keys;
     for (const char* name : {"q", "k", "v"}) argument(name, ArgumentUse::read);
     argument("lse", ArgumentUse::read, DType::f32);
     argument("d_output", ArgumentUse::read);
     const std::int32_t output = queries ? argument("output", ArgumentUse::read) : -1;
     const std::int32_t dq = queries ? argument("dq", ArgumentUse::write) : -1;
-    const std::int32_t dk = keys ? argument("dk", ArgumentUse::write) : -1;
-    const std::int32_t dv = keys ? argument("dv", ArgumentUse::write) : -1;
-    const TileValue q = load(0, shape_.q, m_, {m_, d_});
+    const ArgumentUse sum = gradient.adds ? ArgumentUse::read_write : ArgumentUse::write;
+    const std::int32_t dk = keys ? argument("dk", sum) : -1;
+    const std::int32_t dv = keys ? argument("dv", sum) : -1;
+    TileValue q;
+    if (!has_rows()) q = load(0, shape_.q, m_, {m_, d_});
     const TileValue k = load(1, shape_.k, n_, {n_, d_});
-    const TileValue v = load(2, shape_.v, n_, {n_, d_});
+    const TileValue v = load(2, shape_.v, n_, {n_, e_});
+    if (keys && (gradient.adds || has_rows())) {
+      begin_sum(dv, shape_.dv, {n_, e_}, gradient.adds);
+      begin_sum(dk, shape_.dk, {n_, d_}, gradient.adds);
+    }
+    if (has_rows()) {
+      nodes_ = &kernel_.body;
+      q = load(0, shape_.q, m_, {m_, d_});
+    }
     const TileValue lse = scaled(load(3, shape_.lse, m_, {m_}), unit());
-    const TileValue go = load(4, shape_.d_output, m_, {m_, d_});
+    const TileValue go = load(4, shape_.d_output, m_, {m_, e_});
     const TileValue scale = constant(shape_.scale * unit());
     const TileValue delta = queries ? row_sums(go, output, !keys) : read_row_sums();
     // If the keys are in rows, the p and ds that tensor cores compute are operands of the next products, for
     // dv and dk.
-    const auto scores = [&](TileValue of_queries, TileValue of_keys) {
-      return n_ < m_ ? dot(of_keys, of_queries, d_) : dot(of_queries, of_keys, d_);
+    const auto scores = [&](TileValue of_queries, TileValue of_keys, std::int32_t over) {
+      return n_ < m_ ? dot(of_keys, of_queries, over) : dot(of_queries, of_keys, over);
     };
-    const TileValue p = power(op(Opcode::sub, {op(Opcode::mul, {scores(q, k), scale}), lse}));
-    if (keys) store(dv, shape_.dv, n_, dot(narrow(p), go, m_));
-    const TileValue dp = op(Opcode::sub, {scores(go, v), delta});
+    const TileValue p = power(op(Opcode::sub, {seen(op(Opcode::mul, {scores(q, k, d_), scale})), lse}));
+    if (keys) sum_up(dv, shape_.dv, dot(narrow(p), go, m_));
+    const TileValue dp = op(Opcode::sub, {scores(go, v, e_), delta});
     // Tensor cores multiply p (dp - D), which is scaled after that: there are fewer elements then.
     const double after = shape_.narrow ? shape_.scale : 1;
     const TileValue ds = narrow(op(Opcode::mul, {shape_.narrow ? p : op(Opcode::mul, {p, scale}), dp}));
     if (queries) store(dq, shape_.dq, m_, scaled(dot(ds, k, n_), after));
-    if (keys) store(dk, shape_.dk, n_, scaled(dot(ds, q, m_), after));
+    if (keys) sum_up(dk, shape_.dk, scaled(dot(ds, q, m_), after));
     return std::move(kernel_);
   }
 
@@ -130,43 +193,140 @@ class AttentionWriter {
     return static_cast<std::int32_t>(kernel_.arguments.size()) - 1;
   }
 
-  TileValue value(Lanes lanes) {
-    kernel_.values.push_back({DType::f32, std::move(lanes)});
+  TileValue value(Lanes lanes, DType dtype = DType::f32) {
+    kernel_.values.push_back({dtype, std::move(lanes)});
     return {static_cast<std::int32_t>(kernel_.values.size()) - 1};
   }
   const Lanes& lanes(TileValue of) const { return kernel_.values[static_cast<std::size_t>(of.id)].lanes; }
 
-  /// Returns an access along the token axis `token` (m or n) of its tile.
-  Access access(std::int32_t argument, const AttentionView& view, std::int32_t token, bool channels) const {
+  bool has_rows() const {
+    return group_ >= 0 && kernel_.axes[static_cast<std::size_t>(group_)].use == AxisUse::row;
+  }
+
+  static std::int64_t& stride(Access& access, std::int32_t axis) {
+    return access.strides[static_cast<std::size_t>(axis)];
+  }
+
+  /// Adds the steps along the token axis `token` (m or n) of its tile, and along the heads.
+  void walk(Access& access, std::int32_t token, std::int64_t by) const {
     const Part& part = token == m_ ? queries_ : keys_;
-    Access result{argument, view.offset + part.first * view.token,
-                  std::vector<std::int64_t>(kernel_.axes.size()), 0};
-    const auto stride = [&](std::int32_t axis) -> std::int64_t& {
-      return result.strides[static_cast<std::size_t>(axis)];
-    };
-    stride(batch_) = view.batch;
-    stride(head_) = view.head;
-    stride(token == m_ ? query_tile_ : key_tile_) = part.size * view.token;
-    stride(token) = view.token;
-    if (channels) stride(d_) = view.channel;
+    access.offset += part.first * by;
+    stride(access, token == m_ ? query_tile_ : key_tile_) = part.size * by;
+    stride(access, token) = by;
+  }
+  void walk_heads(Access& access, const AttentionView& view, bool of_queries) const {
+    const bool grouped = of_queries && group_ >= 0;
+    stride(access, batch_) = view.batch;
+    stride(access, head_) = grouped ? shape_.groups * view.head : view.head;
+    if (grouped) stride(access, group_) = view.head;
+  }
+  Access start(std::int32_t argument, const AttentionView& view) const {
+    return {argument, view.offset, std::vector<std::int64_t>(kernel_.axes.size()), 0};
+  }
+
+  /// Returns an access of a [token] or [token, channel] tile, whose lanes these are.
+  Access access(std::int32_t argument, const AttentionView& view, std::int32_t token, const Lanes& of) const {
+    Access result = start(argument, view);
+    walk_heads(result, view, token == m_);
+    walk(result, token, view.token);
+    for (const std::int32_t lane : of)
+      if (lane != token) stride(result, lane) = view.channel;
     return result;
   }
 
-  TileValue load(std::int32_t argument, const AttentionView& view, std::int32_t token, Lanes of) {
-    const Access from = access(argument, view, token, of.size() == 2);
-    const TileValue result = value(std::move(of));
-    kernel_.prologue.push_back(Load{result, from, {}, 0, 0});
+  TileValue load(const Access& from, Lanes of, DType dtype = DType::f32) {
+    const TileValue result = value(std::move(of), dtype);
+    nodes_->push_back(Load{result, from, {}, 0, 0});
     return result;
+  }
+  TileValue load(std::int32_t argument, const AttentionView& view, std::int32_t token, const Lanes& of) {
+    return load(access(argument, view, token, of), of);
   }
 
   void store(std::int32_t argument, const AttentionView& view, std::int32_t token, TileValue what) {
-    kernel_.prologue.push_back(Store{what, access(argument, view, token, lanes(what).size() == 2), {}});
+    nodes_->push_back(Store{what, access(argument, view, token, lanes(what)), {}});
+  }
+
+  /// Prepares the sum of dv or dk over rows, or one that begins with what memory holds.
+  void begin_sum(std::int32_t argument, const AttentionView& view, const Lanes& of, bool loads) {
+    TileValue initial = loads ? load(argument, view, n_, of) : constant(0, of);
+    if (has_rows()) {
+      kernel_.carried.push_back({initial, value(of), {}, {}});
+      initial = kernel_.carried.back().entry;
+    }
+    sums_[argument] = initial;
+  }
+  /// Adds to that sum, and stores it at the end. Without one, stores the value.
+  void sum_up(std::int32_t argument, const AttentionView& view, TileValue what) {
+    const auto sum = sums_.find(argument);
+    if (sum == sums_.end()) return store(argument, view, n_, what);
+    const TileValue total = op(Opcode::add, {sum->second, what});
+    if (!has_rows()) return store(argument, view, n_, total);
+    const auto carried = std::ranges::find(kernel_.carried, sum->second, &Carried::entry);
+    carried->next = total;
+    carried->last = value(lanes(total));
+    kernel_.epilogue.push_back(Store{carried->last, access(argument, view, n_, lanes(total)), {}});
+  }
+
+  /// Adds the bias to the logits, and takes out the keys that a query does not see.
+  TileValue seen(TileValue s) {
+    const Lanes both = {std::min(m_, n_), std::max(m_, n_)};
+    if (shape_.bias) {
+      Access from = start(argument("bias", ArgumentUse::read, DType::f32), *shape_.bias);
+      walk_heads(from, *shape_.bias, true);
+      walk(from, m_, shape_.bias->token);
+      walk(from, n_, shape_.bias->channel);
+      s = op(Opcode::add, {s, scaled(load(from, both), unit())});
+    }
+    TileValue sees;
+    const auto require = [&](TileValue a, TileValue b, const char* direction) {
+      const TileValue holds = op(Opcode::compare, {a, b}, DType::i1, direction);
+      sees = sees ? op(Opcode::logical_and, {sees, holds}, DType::i1) : holds;
+    };
+    if (shape_.causal) {
+      const TileValue query = token_number(m_), key = token_number(n_);
+      require(query, key, "ge");
+      if (shape_.window > 0) {
+        const TileValue behind = op(Opcode::sub, {query, key}, DType::i32);
+        require(behind, constant(static_cast<double>(shape_.window), {}, DType::i32), "lt");
+      }
+    }
+    if (shape_.documents) {
+      const std::int32_t numbers = argument("documents", ArgumentUse::read, DType::i32);
+      const auto numbers_of = [&](std::int32_t token) {
+        Access from = start(numbers, *shape_.documents);
+        stride(from, batch_) = shape_.documents->batch;
+        walk(from, token, shape_.documents->token);
+        return load(from, {token}, DType::i32);
+      };
+      require(numbers_of(m_), numbers_of(n_), "eq");
+    }
+    return sees ? op(Opcode::select, {sees, s, constant(kUnseen)}) : s;
+  }
+
+  /// Returns the numbers of a tile's tokens, in i32.
+  TileValue token_number(std::int32_t token) {
+    const Part& part = token == m_ ? queries_ : keys_;
+    const auto index = [&](std::int32_t axis, Lanes of) {
+      const TileValue result = value(std::move(of), DType::i32);
+      nodes_->push_back(Index{result, axis});
+      return result;
+    };
+    const auto whole = [&](std::int64_t number) {
+      return constant(static_cast<double>(number), {}, DType::i32);
+    };
+    TileValue first = whole(part.first);
+    if (part.tiles > 1) {
+      const TileValue tile = index(token == m_ ? query_tile_ : key_tile_, {});
+      first = op(Opcode::add, {first, op(Opcode::mul, {tile, whole(part.size)}, DType::i32)}, DType::i32);
+    }
+    return op(Opcode::add, {index(token, {token}), first}, DType::i32);
   }
 
   /// Computes D for the tile's queries. `kept`: stores it too.
   TileValue row_sums(TileValue go, std::int32_t output, bool kept) {
-    const TileValue o = load(output, shape_.output, m_, {m_, d_});
-    const TileValue delta = reduce(ReduceKind::sum, op(Opcode::mul, {go, o}), d_);
+    const TileValue o = load(output, shape_.output, m_, {m_, e_});
+    const TileValue delta = reduce(ReduceKind::sum, op(Opcode::mul, {go, o}), e_);
     if (kept) store(argument("delta", ArgumentUse::write, DType::f32), dense_rows(), m_, delta);
     return delta;
   }
@@ -174,15 +334,18 @@ class AttentionWriter {
     return load(argument("delta", ArgumentUse::read, DType::f32), dense_rows(), m_, {m_});
   }
   /// Returns the layout of D in memory: a dense [batch, heads, queries].
-  AttentionView dense_rows() const { return {0, shape_.heads * shape_.queries, shape_.queries, 1, 0}; }
+  AttentionView dense_rows() const {
+    return {0, shape_.heads * shape_.groups * shape_.queries, shape_.queries, 1, 0};
+  }
 
-  TileValue constant(double number) {
-    const TileValue result = value({});
-    kernel_.prologue.push_back(Constant{result, number});
+  TileValue constant(double number, Lanes of = {}, DType dtype = DType::f32) {
+    const TileValue result = value(std::move(of), dtype);
+    nodes_->push_back(Constant{result, number});
     return result;
   }
 
-  TileValue op(Opcode code, std::vector<TileValue> operands) {
+  TileValue op(Opcode code, std::vector<TileValue> operands, DType dtype = DType::f32,
+               std::string direction = "") {
     Lanes all;
     for (TileValue operand : operands) {
       for (std::int32_t lane : lanes(operand)) {
@@ -190,8 +353,8 @@ class AttentionWriter {
       }
     }
     std::sort(all.begin(), all.end());
-    const TileValue result = value(std::move(all));
-    kernel_.prologue.push_back(Pointwise{result, code, std::move(operands), ""});
+    const TileValue result = value(std::move(all), dtype);
+    nodes_->push_back(Pointwise{result, code, std::move(operands), std::move(direction)});
     return result;
   }
 
@@ -210,9 +373,8 @@ class AttentionWriter {
   TileValue narrow(TileValue operand) {
     if (!shape_.narrow) return operand;
     for (const DType dtype : {DType::bf16, DType::f32}) {
-      kernel_.values.push_back({dtype, lanes(operand)});
-      const TileValue rounded{static_cast<std::int32_t>(kernel_.values.size()) - 1};
-      kernel_.prologue.push_back(Pointwise{rounded, Opcode::cast, {operand}, ""});
+      const TileValue rounded = value(lanes(operand), dtype);
+      nodes_->push_back(Pointwise{rounded, Opcode::cast, {operand}, ""});
       operand = rounded;
     }
     return operand;
@@ -222,7 +384,7 @@ class AttentionWriter {
     Lanes rest = lanes(operand);
     std::erase(rest, over);
     const TileValue result = value(std::move(rest));
-    kernel_.prologue.push_back(Reduce{result, kind, operand, {over}});
+    nodes_->push_back(Reduce{result, kind, operand, {over}});
     return result;
   }
 
@@ -232,57 +394,80 @@ class AttentionWriter {
     std::erase(rest, contract);
     std::sort(rest.begin(), rest.end());
     const TileValue result = value(std::move(rest));
-    kernel_.prologue.push_back(Dot{result, a, b, contract});
+    nodes_->push_back(Dot{result, a, b, contract});
     return result;
   }
 
   const AttentionShape& shape_;
   const Part queries_, keys_;
   Kernel kernel_;
-  std::int32_t batch_ = 0, head_ = 0, query_tile_ = 0, key_tile_ = 0, m_ = 0, n_ = 0, d_ = 0;
+  std::vector<Node>* nodes_ = &kernel_.prologue;  // the section that is being written
+  std::map<std::int32_t, TileValue> sums_;        // by argument: dv and dk so far
+  std::int32_t batch_ = 0, head_ = 0, group_ = -1, query_tile_ = 0, key_tile_ = 0;
+  std::int32_t m_ = 0, n_ = 0, d_ = 0, e_ = 0;
 };
 
 std::string name_of(const char* what, const AttentionShape& shape, const Part& queries, const Part& keys) {
-  return fmt::format("{}_{}x{}_{}x{}x{}", what, shape.batch, shape.heads, queries.size, keys.size,
-                     shape.width);
+  return fmt::format("{}_{}x{}_{}x{}x{}", what, shape.batch, shape.heads * shape.groups, queries.size,
+                     keys.size, shape.width);
+}
+
+/// Returns whether the gradient of these queries and keys is one program per head.
+bool fits_on_chip(const AttentionShape& shape, const Part& queries, const Part& keys) {
+  if (!shape.narrow) return queries.size * keys.size <= shape.tile_elements;
+  if (shape.groups > 1 || shape.value_width != shape.width) return false;
+  const std::int64_t operands = 2 * (queries.size + keys.size) * row_of(shape.width);  // q, do; k, v
+  const std::int64_t ds = (keys.size + 15) / 16 * 16 * row_of(queries.size);
+  return operands + ds + kRowSums * queries.size <= shape.tile_elements;
 }
 
 }  // namespace
 
 std::vector<Kernel> attention_forward(const AttentionShape& shape) {
-  const Part keys{0, 1, shape.keys};
   std::vector<Kernel> kernels;
-  for (const Part& queries : cut(shape.queries, shape.tile_elements / shape.keys, shape.narrow)) {
-    kernels.push_back(
-        AttentionWriter(shape, name_of("attention", shape, queries, keys), queries, keys).forward());
+  for (const auto& [own, keys] : query_ranges(shape)) {
+    for (const Part& queries : cut(own, shape.tile_elements / keys.size, shape.narrow)) {
+      kernels.push_back(
+          AttentionWriter(shape, name_of("attention", shape, queries, keys), queries, keys).forward());
+    }
   }
   return kernels;
 }
 
 std::vector<Kernel> attention_backward(const AttentionShape& shape) {
-  const Part all_queries{0, 1, shape.queries}, all_keys{0, 1, shape.keys};
-  const auto write = [&](const char* what, const Part& queries, const Part& keys, bool dq, bool dk) {
-    return AttentionWriter(shape, name_of(what, shape, queries, keys), queries, keys, shape.narrow && dk)
-        .backward(dq, dk);
+  const auto write = [&](const char* what, const Part& queries, const Part& keys, const Gradient& gradient) {
+    return AttentionWriter(shape, name_of(what, shape, queries, keys), queries, keys,
+                           shape.narrow && gradient.keys, gradient.keys)
+        .backward(gradient);
   };
-  const std::int64_t operands = 2 * (shape.queries + shape.keys) * row_of(shape.width);  // q, do; k, v
-  const std::int64_t ds = (shape.keys + 15) / 16 * 16 * row_of(shape.queries);
-  const std::int64_t held =
-      shape.narrow ? operands + ds + kRowSums * shape.queries : shape.queries * shape.keys;
-  if (held <= shape.tile_elements) return {write("attention_grad", all_queries, all_keys, true, true)};
-  // Returns the most tokens of one (queries or keys) that fit beside all tokens of the other. `scores`: of ds
-  // and p, how many are held for them.
-  const auto most = [&](std::int64_t others, std::int64_t scores) {
+  std::vector<Kernel> kernels;
+  const Part all_queries{0, 1, shape.queries}, all_keys{0, 1, shape.keys};
+  if (shape.narrow && fits_on_chip(shape, all_queries, all_keys))
+    return {write("attention_grad", all_queries, all_keys, {true, true})};
+  std::vector<Range> ranges = query_ranges(shape);
+  if (!shape.narrow && shape.window == 0 && fits_on_chip(shape, ranges.back().own, ranges.back().others)) {
+    std::reverse(ranges.begin(), ranges.end());  // the first kernel writes dk and dv of all keys
+    for (const auto& [queries, keys] : ranges)
+      kernels.push_back(write("attention_grad", queries, keys, {true, true, !kernels.empty()}));
+    return kernels;
+  }
+  // Returns the most tokens of one (queries or keys) that fit beside those tokens of the other. `scores`: of
+  // ds and p, how many are held for them.
+  const auto most = [&](std::int64_t queries, std::int64_t others, std::int64_t scores) {
     if (!shape.narrow) return shape.tile_elements / others;
-    const std::int64_t row = 2 * row_of(shape.width);
-    return (shape.tile_elements - kRowSums * shape.queries - others * row) / (row + scores * row_of(others));
+    const std::int64_t row = 2 * row_of(std::max(shape.width, shape.value_width));
+    return (shape.tile_elements - kRowSums * queries - others * row) / (row + scores * row_of(others));
   };
   const std::int64_t sums = (shape.width - 1) / shape.summed_width;  // 0: registers hold dk and dv
-  std::vector<Kernel> kernels;
-  for (const Part& queries : cut(shape.queries, most(shape.keys, sums > 1 ? 1 : 0), shape.narrow))
-    kernels.push_back(write("attention_grad_q", queries, all_keys, true, false));
-  for (const Part& keys : cut(shape.keys, most(shape.queries, std::min<std::int64_t>(sums, 2)), shape.narrow))
-    kernels.push_back(write("attention_grad_kv", all_queries, keys, false, true));
+  for (const auto& [own, keys] : ranges) {
+    for (const Part& queries : cut(own, most(own.size, keys.size, sums > 1 ? 1 : 0), shape.narrow))
+      kernels.push_back(write("attention_grad_q", queries, keys, {true, false}));
+  }
+  for (const auto& [own, queries] : key_ranges(shape)) {
+    for (const Part& keys :
+         cut(own, most(queries.size, queries.size, std::min<std::int64_t>(sums, 2)), shape.narrow))
+      kernels.push_back(write("attention_grad_kv", queries, keys, {false, true}));
+  }
   return kernels;
 }
 

@@ -1,13 +1,18 @@
-// Attention as tile kernels: softmax(scale q k^T) v and its gradient, without ever holding more than a tile
-// of queries times all keys.
+// Attention as tile kernels: softmax(scale q k^T + bias) v and its gradient, without ever holding more than a
+// tile of queries times all keys.
 //
-//   s = scale q k^T    p = softmax(s) along the keys    o = p v    lse = log sum exp s
+//   s = scale q k^T + bias    p = softmax(s) along the keys    o = p v    lse = log sum exp s
 //   D = rowsum(do o)   dv = p^T do    dp = do v^T    ds = scale p (dp - D)    dq = ds k    dk = ds^T q
 //
 // The forward pass cuts the queries into tiles. The gradient recomputes p = exp(s - lse). If a head fits on
 // chip, it is one program per head. Otherwise the queries are cut for dq, and the keys for dk and dv, which
 // computes s and dp twice. D is computed once, by the programs for dq, which leave it in memory for the
 // others. Tiles are cut evenly, so their sizes differ by at most one, and each size is a kernel of its own.
+//
+// Causal: the queries are cut into ranges of equal size, each with the keys that its queries see, so of the
+// pairs that no query sees few are computed: 3 of 16 with four ranges. A gradient that is one program per
+// head becomes one kernel for each range, the last range first: the others add to what dk and dv hold.
+// Groups of heads: the kernels that compute dk and dv walk the query heads of a key head as rows.
 //
 // `narrow`: p and ds are rounded to bf16 before they are multiplied, as q, k, v and do are in memory, so
 // that tensor cores can multiply them; softmax and sums stay f32. The exponents are those of two, s log2 e,
@@ -17,6 +22,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "codegen/tile/tile.h"
@@ -30,28 +36,35 @@ struct AttentionView {
 };
 
 struct AttentionShape {
-  std::int64_t batch = 1, heads = 1, queries = 1, keys = 1, width = 1;
+  // Each of `heads` heads of keys and values is read by `groups` heads of queries.
+  std::int64_t batch = 1, heads = 1, groups = 1, queries = 1, keys = 1, width = 1, value_width = 1;
   double scale = 1;
+  bool causal = false;
+  std::int64_t window = 0;           // with causal, the most keys that a query sees; 0: all
   ir::DType dtype = ir::DType::f32;  // storage of all but lse, which is f32
   AttentionView q, k, v, output;
-  AttentionView lse;                   // its channel is unused
-  AttentionView d_output, dq, dk, dv;  // only of the gradient
+  AttentionView lse;                       // its channel is unused
+  AttentionView d_output, dq, dk, dv;      // only of the gradient
+  std::optional<AttentionView> bias;       // of [batch, query head, query, key]: its channels are keys
+  std::optional<AttentionView> documents;  // of [batch, token] in i32
   // The most on chip at once: queries x keys. For a narrow gradient: ds, q, k, v and do, or if it is cut
   // only the last four, with rows of whole 8 elements and 8 more, and lse and D, each as two elements.
   std::int64_t tile_elements = 1 << 16;
-  bool narrow = false;  // only with a dtype of bf16
+  bool narrow = false;           // only with a dtype of bf16
+  std::int64_t most_ranges = 8;  // of a causal head
   // For a narrow gradient, the most channels for which registers hold the sums of dk and dv together. For
   // wider heads ds is on chip in the programs for dk and dv too, and p as well if there are more than twice
   // as many channels.
   std::int64_t summed_width = 1 << 16;
 };
 
-/// Returns the kernels of the forward pass. Arguments: q, k, v, output, lse.
+/// Returns the kernels of the forward pass. Arguments: q, k, v, output, lse, and bias and documents if the
+/// shape has them.
 std::vector<Kernel> attention_forward(const AttentionShape& shape);
-/// Returns the kernels of the gradient. Arguments: q, k, v, lse, d_output; output if dq is written; those of
-/// dq, dk, dv that the kernel writes; and, if there are several kernels, delta, which is D as a dense f32
-/// [batch, heads, queries]. The kernels that write dq write delta, and come before those that read it. Bind
-/// them by name.
+/// Returns the kernels of the gradient, in order. Arguments: q, k, v, lse, d_output, and bias and documents if
+/// the shape has them; output if dq is written; those of dq, dk, dv that the kernel writes; and, if others
+/// compute dk and dv than dq, delta, which is D as a dense f32 [batch, query heads, queries]. Bind them by
+/// name.
 std::vector<Kernel> attention_backward(const AttentionShape& shape);
 
 }  // namespace rewire::codegen::tile

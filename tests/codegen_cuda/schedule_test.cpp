@@ -37,7 +37,8 @@ codegen::tile::Kernel centred_rows(std::int64_t rows, std::int64_t lanes) {
 /// Attention of 65 tokens in bf16, on tensor cores.
 codegen::tile::Kernel attention(bool backward, std::int64_t width = 40) {
   codegen::tile::AttentionShape shape;
-  shape.batch = 2, shape.heads = 3, shape.queries = shape.keys = 65, shape.width = width;
+  shape.batch = 2, shape.heads = 3, shape.queries = shape.keys = 65;
+  shape.width = shape.value_width = width;
   shape.dtype = DType::bf16;
   shape.narrow = true;
   const codegen::tile::AttentionView view{0, 3 * 65 * width, 65 * width, width, 1};

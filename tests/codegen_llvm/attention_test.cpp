@@ -28,7 +28,8 @@ using ir::Opcode;
 AttentionShape vit_shape(std::int64_t batch, std::int64_t heads, std::int64_t queries, std::int64_t keys,
                          std::int64_t width, std::int64_t tile_elements) {
   AttentionShape shape;
-  shape.batch = batch, shape.heads = heads, shape.queries = queries, shape.keys = keys, shape.width = width;
+  shape.batch = batch, shape.heads = heads, shape.queries = queries, shape.keys = keys;
+  shape.width = shape.value_width = width;
   shape.scale = 0.3;
   shape.tile_elements = tile_elements;
   const std::int64_t model = heads * width;
@@ -41,6 +42,36 @@ AttentionShape vit_shape(std::int64_t batch, std::int64_t heads, std::int64_t qu
   shape.v = shape.dv = window(keys, self ? 3 : 2, self ? 2 : 1);
   shape.output = shape.d_output = window(queries, 1, 0);
   shape.lse = {0, heads * queries, queries, 1, 0};
+  return shape;
+}
+
+struct Form {
+  std::int64_t groups = 1, tokens = 1, width = 1, value_width = 1, tile_elements = 1 << 16;
+  bool causal = false;
+  std::int64_t window = 0;
+  bool bias = false, documents = false;
+};
+
+/// Dense tensors of two images with two heads of keys.
+AttentionShape dense_shape(const Form& form) {
+  AttentionShape shape;
+  shape.batch = shape.heads = 2;
+  shape.groups = form.groups, shape.queries = shape.keys = form.tokens;
+  shape.width = form.width, shape.value_width = form.value_width;
+  shape.scale = 0.3;
+  shape.causal = form.causal, shape.window = form.window;
+  shape.tile_elements = form.tile_elements;
+  const auto dense = [&](std::int64_t heads, std::int64_t channels) {
+    return AttentionView{0, heads * form.tokens * channels, form.tokens * channels, channels, 1};
+  };
+  const std::int64_t heads = shape.heads * shape.groups;
+  shape.q = shape.dq = dense(heads, form.width);
+  shape.k = shape.dk = dense(shape.heads, form.width);
+  shape.v = shape.dv = dense(shape.heads, form.value_width);
+  shape.output = shape.d_output = dense(heads, form.value_width);
+  shape.lse = {0, heads * form.tokens, form.tokens, 1, 0};
+  if (form.bias) shape.bias = AttentionView{0, 0, form.tokens, 0, 1};  // [1, heads, 1, keys]
+  if (form.documents) shape.documents = AttentionView{0, form.tokens, 0, 1, 0};
   return shape;
 }
 
@@ -57,14 +88,14 @@ void run(const std::vector<Kernel>& kernels, Memory& memory) {
 }
 
 /// A window as a dense tensor [B, H, N, D].
-ir::Tensor read(const TileMemory& memory, const AttentionView& view, const AttentionShape& shape,
-                std::int64_t tokens, std::int64_t channels) {
-  ir::Tensor result(ir::TensorType{ir::DType::f32, {shape.batch, shape.heads, tokens, channels}});
+ir::Tensor read(const TileMemory& memory, const AttentionView& view, const ir::Shape& shape,
+                ir::DType dtype = ir::DType::f32) {
+  ir::Tensor result(ir::TensorType{dtype, shape});
   std::size_t at = 0;
-  for (std::int64_t b = 0; b < shape.batch; ++b) {
-    for (std::int64_t h = 0; h < shape.heads; ++h) {
-      for (std::int64_t n = 0; n < tokens; ++n) {
-        for (std::int64_t d = 0; d < channels; ++d) {
+  for (std::int64_t b = 0; b < shape[0]; ++b) {
+    for (std::int64_t h = 0; h < shape[1]; ++h) {
+      for (std::int64_t n = 0; n < shape[2]; ++n) {
+        for (std::int64_t d = 0; d < shape[3]; ++d) {
           const std::int64_t from =
               view.offset + b * view.batch + h * view.head + n * view.token + d * view.channel;
           result.data[at++] = memory.at(static_cast<std::size_t>(from));
@@ -75,11 +106,16 @@ ir::Tensor read(const TileMemory& memory, const AttentionView& view, const Atten
   return result;
 }
 
-std::vector<ir::Tensor> evaluate(Opcode code, double scale, const std::vector<ir::Tensor>& operands,
+std::vector<ir::Tensor> evaluate(Opcode code, const AttentionShape& shape,
+                                 const std::vector<ir::Tensor>& operands,
                                  const std::vector<ir::Tensor>& like) {
   ir::Op op;
   op.code = code;
-  op.attributes.set("scale", scale);
+  op.attributes = {{"scale", shape.scale},
+                   {"causal", shape.causal},
+                   {"window", shape.window},
+                   {"bias", shape.bias.has_value()},
+                   {"documents", shape.documents.has_value()}};
   std::vector<ir::Tensor> results;
   for (const ir::Tensor& tensor : like) results.emplace_back(tensor.type);
   ir::EvalState state;
@@ -90,13 +126,14 @@ std::vector<ir::Tensor> evaluate(Opcode code, double scale, const std::vector<ir
 }
 
 void check_close(const char* what, const ir::Tensor& actual, const ir::Tensor& expected) {
-  double worst = 0;
+  double worst = 0, largest = 1;
   for (std::size_t i = 0; i < expected.data.size(); ++i) {
     const double error = std::abs(actual.data[i] - expected.data[i]);
     if (!(error <= worst)) worst = error;
+    largest = std::max(largest, std::abs(expected.data[i]));
   }
-  INFO(what);
-  CHECK(worst < 1e-6);  // the results were rounded to f32
+  INFO(what << ", at most " << largest);
+  CHECK(worst < 1e-6 * largest);  // the results were rounded to f32
 }
 
 struct Sizes {
@@ -106,44 +143,88 @@ struct Sizes {
 const Sizes kSizes[] = {{1, 1, 1, 1, 1, 1 << 16}, {2, 3, 17, 17, 8, 1 << 16},  {1, 2, 37, 37, 16, 400},
                         {2, 1, 5, 21, 20, 60},    {1, 2, 50, 50, 64, 1 << 16}, {1, 1, 40, 33, 12, 33 * 16}};
 
+const Form kForms[] = {
+    {2, 17, 8, 8, 1 << 16},
+    {3, 21, 8, 5, 200},
+    {1, 70, 8, 8, 1 << 16, true},
+    {1, 131, 8, 12, 1 << 16, true},
+    {2, 131, 4, 4, 1 << 16, true},
+    {2, 75, 8, 6, 900, true},
+    {1, 131, 8, 8, 1 << 16, true, 20},
+    {2, 100, 8, 8, 700, true, 33},
+    {2, 37, 8, 8, 1 << 16, false, 0, true},
+    {1, 66, 8, 8, 1 << 16, false, 0, false, true},
+    {2, 70, 8, 7, 1 << 16, true, 40, true, true},
+};
+
+std::vector<AttentionShape> shapes() {
+  std::vector<AttentionShape> all;
+  for (const Sizes& s : kSizes)
+    all.push_back(vit_shape(s.batch, s.heads, s.queries, s.keys, s.width, s.tile_elements));
+  for (const Form& form : kForms) all.push_back(dense_shape(form));
+  return all;
+}
+
+/// The number of the document of each token: they have 30 tokens, and the first one 7.
+std::vector<double> documents_of(const AttentionShape& shape) {
+  std::vector<double> numbers;
+  for (std::int64_t b = 0; b < shape.batch; ++b) {
+    for (std::int64_t n = 0; n < shape.queries; ++n) numbers.push_back(static_cast<double>((n + 23) / 30));
+  }
+  return numbers;
+}
+
 TEST_CASE("attention and its gradient mean what the op table says, in one tile or many") {
-  for (const Sizes& s : kSizes) {
-    const AttentionShape shape = vit_shape(s.batch, s.heads, s.queries, s.keys, s.width, s.tile_elements);
-    CAPTURE(s.batch, s.heads, s.queries, s.keys, s.width, s.tile_elements);
+  for (const AttentionShape& shape : shapes()) {
+    const std::int64_t heads = shape.heads * shape.groups;
+    CAPTURE(shape.batch, heads, shape.groups, shape.queries, shape.keys, shape.width, shape.value_width,
+            shape.tile_elements, shape.causal, shape.window);
     std::mt19937 random(3);
     std::normal_distribution<double> normal;
     Memory memory;
-    const std::int64_t largest = s.batch * std::max(s.queries, s.keys) * 3 * s.heads * s.width;
-    for (const char* name : {"q", "k", "v", "output", "lse", "d_output", "dq", "dk", "dv", "delta"}) {
+    const std::int64_t largest = shape.batch * std::max(shape.queries, shape.keys) * 3 * heads *
+                                 std::max(shape.width, shape.value_width);
+    for (const char* name : {"q", "k", "v", "output", "lse", "d_output", "dq", "dk", "dv", "delta", "bias"}) {
       for (std::int64_t i = 0; i < largest; ++i) memory[name].push_back(normal(random));
     }
+    memory["documents"] = documents_of(shape);
     run(attention_forward(shape), memory);
     run(attention_backward(shape), memory);
-    const auto tensor = [&](const char* name, const AttentionView& view, std::int64_t tokens,
+    const auto tensor = [&](const char* name, const AttentionView& view, std::int64_t of, std::int64_t tokens,
                             std::int64_t channels) {
-      return read(memory.at(name), view, shape, tokens, channels);
+      return read(memory.at(name), view, {shape.batch, of, tokens, channels});
     };
-    const ir::Tensor q = tensor("q", shape.q, s.queries, s.width);
-    const ir::Tensor k = tensor("k", shape.k, s.keys, s.width);
-    const ir::Tensor v = tensor("v", shape.v, s.keys, s.width);
-    const ir::Tensor output = tensor("output", shape.output, s.queries, s.width);
-    const ir::Tensor lse = tensor("lse", shape.lse, s.queries, 1);
-    const ir::Tensor d_output = tensor("d_output", shape.d_output, s.queries, s.width);
-    const auto forward = evaluate(Opcode::attention, shape.scale, {q, k, v}, {output, lse});
+    const ir::Tensor q = tensor("q", shape.q, heads, shape.queries, shape.width);
+    const ir::Tensor k = tensor("k", shape.k, shape.heads, shape.keys, shape.width);
+    const ir::Tensor v = tensor("v", shape.v, shape.heads, shape.keys, shape.value_width);
+    const ir::Tensor output = tensor("output", shape.output, heads, shape.queries, shape.value_width);
+    const ir::Tensor lse = tensor("lse", shape.lse, heads, shape.queries, 1);
+    const ir::Tensor d_output = tensor("d_output", shape.d_output, heads, shape.queries, shape.value_width);
+    std::vector<ir::Tensor> optional;
+    if (shape.bias) optional.push_back(read(memory.at("bias"), *shape.bias, {1, heads, 1, shape.keys}));
+    if (shape.documents) {
+      ir::Tensor numbers(ir::TensorType{ir::DType::i32, {shape.batch, shape.queries}});
+      numbers.data = memory.at("documents");
+      optional.push_back(std::move(numbers));
+    }
+    const auto with_optional = [&](std::vector<ir::Tensor> operands) {
+      operands.insert(operands.end(), optional.begin(), optional.end());
+      return operands;
+    };
+    const auto forward = evaluate(Opcode::attention, shape, with_optional({q, k, v}), {output, lse});
     check_close("output", output, forward[0]);
     check_close("lse", lse, forward[1]);
-    const auto backward =
-        evaluate(Opcode::attention_grad, shape.scale, {q, k, v, forward[0], forward[1], d_output}, {q, k, v});
-    check_close("dq", tensor("dq", shape.dq, s.queries, s.width), backward[0]);
-    check_close("dk", tensor("dk", shape.dk, s.keys, s.width), backward[1]);
-    check_close("dv", tensor("dv", shape.dv, s.keys, s.width), backward[2]);
+    const auto backward = evaluate(Opcode::attention_grad, shape,
+                                   with_optional({q, k, v, forward[0], forward[1], d_output}), {q, k, v});
+    check_close("dq", tensor("dq", shape.dq, heads, shape.queries, shape.width), backward[0]);
+    check_close("dk", tensor("dk", shape.dk, shape.heads, shape.keys, shape.width), backward[1]);
+    check_close("dv", tensor("dv", shape.dv, shape.heads, shape.keys, shape.value_width), backward[2]);
   }
 }
 
 TEST_CASE("the code of attention and of its gradient agrees with the interpreter") {
-  for (const Sizes& s : kSizes) {
+  for (AttentionShape shape : shapes()) {
     for (ir::DType dtype : {ir::DType::f32, ir::DType::bf16}) {
-      AttentionShape shape = vit_shape(s.batch, s.heads, s.queries, s.keys, s.width, s.tile_elements);
       shape.dtype = dtype;
       std::vector<Kernel> kernels = attention_forward(shape);
       for (Kernel& kernel : attention_backward(shape)) kernels.push_back(std::move(kernel));

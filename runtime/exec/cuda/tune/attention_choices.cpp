@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "codegen/fuse/attention.h"
+#include "ir/opcodes.h"
 #include "runtime/device/log.h"
 #include "runtime/exec/cuda/engine.h"
 #include "runtime/exec/cuda/kernels.h"
@@ -42,16 +43,23 @@ class AttentionTrial {
     const View lse =
         add("lse", ir::DType::f32, shape.batch * shape.heads * shape.queries,
             {shape.batch, shape.heads, shape.queries, 1}, {shape.heads * shape.queries, shape.queries, 1, 1});
-    if (!shape.gradient) {
-      launches_ = codegen::emit_attention(program_, std::vector{q, k, v}, std::vector{output, lse},
-                                          shape.scale, "trial", grain);
-      return;
+    codegen::OpCall call;
+    call.op.code = shape.gradient ? ir::Opcode::attention_grad : ir::Opcode::attention;
+    call.op.location = "trial";
+    call.op.attributes = {{"scale", shape.scale},
+                          {"causal", false},
+                          {"window", std::int64_t{0}},
+                          {"bias", false},
+                          {"documents", false}};
+    if (shape.gradient) {
+      call.operands = {q, k, v, output, lse, heads("d_output", shape.d_output, shape.queries)};
+      call.results = {heads("dq", shape.dq, shape.queries), heads("dk", shape.dk, shape.keys),
+                      heads("dv", shape.dv, shape.keys)};
+    } else {
+      call.operands = {q, k, v};
+      call.results = {output, lse};
     }
-    const View d_output = heads("d_output", shape.d_output, shape.queries);
-    const View dq = heads("dq", shape.dq, shape.queries), dk = heads("dk", shape.dk, shape.keys);
-    const View dv = heads("dv", shape.dv, shape.keys);
-    launches_ = codegen::emit_attention_grad(program_, std::vector{q, k, v, output, lse, d_output},
-                                             std::vector{dq, dk, dv}, shape.scale, "trial", grain);
+    launches_ = codegen::emit_attention(program_, call, grain);
   }
 
   const Program& program() const { return program_; }
