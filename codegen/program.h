@@ -136,6 +136,7 @@ struct WorkGrain {
   std::int64_t max_instances = 64;             // the most parts of a kernel's rows
   std::int64_t lane_elements = 65536;          // the most elements along all lanes of a fused kernel
   std::int64_t attention_elements = 65536;     // the most queries x keys that attention holds on chip
+  bool attention_adds_in_memory = true;        // tile::AttentionShape::adds_in_memory
   bool bias_like_result = false;               // GEMMs accept only a bias of their result's dtype
   bool any_float_product = false;              // GEMMs accept f64 and f16 besides f32 and bf16
   // The limits for `narrow` bf16 attention and for its gradient (AttentionShape::tile_elements in

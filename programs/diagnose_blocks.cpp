@@ -43,6 +43,7 @@ class TokenOrigin {
       case Opcode::reshape:
       case Opcode::residual:
       case Opcode::layer_norm:
+      case Opcode::rms_norm:
       case Opcode::dropout:
       case Opcode::drop_path:
       case Opcode::cast:

@@ -63,6 +63,7 @@ WorkGrain work_grain(const DeviceTarget& target) {
   grain.max_instances = parts;
   grain.lane_elements = 8192;
   grain.attention_elements = 4608 / share;
+  grain.attention_adds_in_memory = false;
   grain.bias_like_result = grain.any_float_product = true;
   grain.narrow_attention_elements = 16384 / share;
   grain.narrow_gradient_elements = (target.shared_bytes_per_block - kBesideTiles) / 2;

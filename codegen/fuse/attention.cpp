@@ -63,6 +63,7 @@ tile::AttentionShape shape_of(const Program& program, const OpCall& call, const 
   shape.dtype = dtype_of(program, q);
   shape.narrow = shape.dtype == ir::DType::bf16 && grain.narrow_attention_elements > 0;
   shape.tile_elements = grain.attention_elements;
+  shape.adds_in_memory = grain.attention_adds_in_memory;
   if (shape.narrow) {
     shape.tile_elements = gradient ? grain.narrow_gradient_elements : grain.narrow_attention_elements;
     if (gradient) shape.summed_width = grain.narrow_summed_width;

@@ -113,7 +113,7 @@ class AttentionWriter {
     m_ = axis("m", queries.size, AxisUse::lane);
     if (!keys_first) n_ = axis("n", keys.size, AxisUse::lane);
     d_ = axis("d", shape.width, AxisUse::lane);
-    e_ = shape.value_width == shape.width ? d_ : axis("e", shape.value_width, AxisUse::lane);
+    e_ = shape.value_width == shape.width ? d_ : axis("dv", shape.value_width, AxisUse::lane);
   }
 
   Kernel forward() {
@@ -445,7 +445,11 @@ std::vector<Kernel> attention_backward(const AttentionShape& shape) {
   if (shape.narrow && fits_on_chip(shape, all_queries, all_keys))
     return {write("attention_grad", all_queries, all_keys, {true, true})};
   std::vector<Range> ranges = query_ranges(shape);
-  if (!shape.narrow && shape.window == 0 && fits_on_chip(shape, ranges.back().own, ranges.back().others)) {
+  const auto fits = [&](const Range& range) { return fits_on_chip(shape, range.own, range.others); };
+  const bool one_pass =
+      !shape.narrow && shape.window == 0 &&
+      (shape.adds_in_memory ? std::ranges::all_of(ranges, fits) : fits_on_chip(shape, all_queries, all_keys));
+  if (one_pass) {
     std::reverse(ranges.begin(), ranges.end());  // the first kernel writes dk and dv of all keys
     for (const auto& [queries, keys] : ranges)
       kernels.push_back(write("attention_grad", queries, keys, {true, true, !kernels.empty()}));

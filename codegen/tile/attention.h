@@ -52,6 +52,8 @@ struct AttentionShape {
   std::int64_t tile_elements = 1 << 16;
   bool narrow = false;           // only with a dtype of bf16
   std::int64_t most_ranges = 8;  // of a causal head
+  // Whether dk and dv may be added up in memory, range by range, if a range fits on chip and a head does not.
+  bool adds_in_memory = true;
   // For a narrow gradient, the most channels for which registers hold the sums of dk and dv together. For
   // wider heads ds is on chip in the programs for dk and dv too, and p as well if there are more than twice
   // as many channels.

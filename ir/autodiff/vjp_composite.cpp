@@ -8,6 +8,7 @@
 #include "ir/ops/composite_parts.h"
 #include "ir/ops/functions.h"
 #include "ir/ops/op_info.h"
+#include "ir/ops/rope.h"
 
 namespace rewire::ir {
 namespace {
@@ -47,6 +48,27 @@ void vjp_layer_norm(VjpContext& c) {
   const Value h = has_weight ? b.mul(g, widen(b, c.operand(1))) : g;
   const Value along_xhat = b.mul(xhat, b.mean(b.mul(h, xhat), {-1}));
   accumulate_narrowed(c, 0, b.mul(b.sub(b.sub(h, b.mean(h, {-1})), along_xhat), row.rstd));
+}
+
+// With r = 1 / rms and xhat = x r: dx = r (h - xhat mean(h xhat)), with h and dweight as in layer_norm.
+void vjp_rms_norm(VjpContext& c) {
+  Builder& b = c.builder;
+  const bool has_weight = c.op.operands.size() > 1;
+  const Value g = widen(b, c.cotangent()), x = widen(b, c.operand(0));
+  const Value r = emit_reciprocal_rms(b, x, c.op.attributes.get_double("epsilon"));
+  const Value xhat = b.mul(x, r);
+  if (has_weight && c.needs(1)) {
+    const Shape weight_shape = b.shape(c.operand(1));
+    accumulate_narrowed(c, 1, b.sum_to(b.mul(g, xhat), weight_shape));
+  }
+  if (!c.needs(0)) return;
+  const Value h = has_weight ? b.mul(g, widen(b, c.operand(1))) : g;
+  accumulate_narrowed(c, 0, b.mul(b.sub(h, b.mul(xhat, b.mean(b.mul(h, xhat), {-1}))), r));
+}
+
+// A rotation's adjoint is the rotation by the opposite angle: of -x's sine.
+void vjp_rope(VjpContext& c) {
+  accumulate_narrowed(c, 0, emit_rotated(c.builder, c.op, widen(c.builder, c.cotangent()), -1));
 }
 
 // xhat, rstd and h are as in layer_norm, with means over all axes but the channel axis.

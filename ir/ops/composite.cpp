@@ -1,5 +1,5 @@
-// Composites: layer_norm, softmax, gelu, silu, relu, cross_entropy,
-// dropout, drop_path. Attention is in attention.cpp.
+// Composites: layer_norm, rms_norm, softmax, gelu, silu, relu, cross_entropy, dropout, drop_path. Attention is
+// in attention.cpp, rope in rope.cpp.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -57,6 +57,22 @@ void eval_layer_norm(EvalContext& context) {
       y[row + i] = (x.data[row + i] - mean) / std::sqrt(variance + epsilon);
       if (context.operands.size() > 1) y[row + i] *= context.in(1).data[i];
       if (context.operands.size() > 2) y[row + i] += context.in(2).data[i];
+    }
+  }
+}
+
+void eval_rms_norm(EvalContext& context) {
+  const Tensor& x = context.in(0);
+  std::vector<double>& y = context.out().data;
+  const auto width = static_cast<std::size_t>(x.type.shape.back());
+  const double epsilon = context.op.attributes.get_double("epsilon");
+  for (std::size_t row = 0; row < y.size(); row += width) {
+    double square = 0;
+    for (std::size_t i = 0; i < width; ++i)
+      square += x.data[row + i] * x.data[row + i] / static_cast<double>(width);
+    for (std::size_t i = 0; i < width; ++i) {
+      y[row + i] = x.data[row + i] / std::sqrt(square + epsilon);
+      if (context.operands.size() > 1) y[row + i] *= context.in(1).data[i];
     }
   }
 }

@@ -19,6 +19,10 @@ RowMoments emit_row_moments(Builder& b, Value x, double epsilon) {
   return {centered, b.unary(Opcode::rsqrt, b.add(variance, epsilon))};
 }
 
+Value emit_reciprocal_rms(Builder& b, Value x, double epsilon) {
+  return b.unary(Opcode::rsqrt, b.add(b.mean(b.mul(x, x), {-1}), epsilon));
+}
+
 Ints other_axes(std::int64_t axis, int rank) {
   Ints axes;
   for (int i = 0; i < rank; ++i) {

@@ -20,6 +20,9 @@ struct RowMoments {
 };
 RowMoments emit_row_moments(Builder& builder, Value x, double epsilon);
 
+/// Returns 1 / sqrt(mean(x^2) + epsilon) over the last axis, which is kept with extent 1.
+Value emit_reciprocal_rms(Builder& builder, Value x, double epsilon);
+
 /// Moments of each index of `axis` over all other axes, with the biased variance. All but `centered` have
 /// x's rank, with extent 1 at the other axes.
 struct ChannelMoments {

@@ -38,6 +38,13 @@ std::vector<Value> decompose_layer_norm(Builder& b, const Op& op) {
   return {b.cast(y, result_dtype(b, op))};
 }
 
+std::vector<Value> decompose_rms_norm(Builder& b, const Op& op) {
+  const Value x = widen(b, op.operands[0]);
+  Value y = b.mul(x, emit_reciprocal_rms(b, x, op.attributes.get_double("epsilon")));
+  if (op.operands.size() > 1) y = b.mul(y, widen(b, op.operands[1]));
+  return {b.cast(y, result_dtype(b, op))};
+}
+
 // y = (x - mean) rstd weight + bias; next = running + momentum (the batch's - running)
 std::vector<Value> decompose_batch_norm(Builder& b, const Op& op) {
   const std::int64_t axis = op.attributes.get_int("axis");

@@ -67,6 +67,7 @@ Prefix prefix_of(const ir::Module& module, const ir::Function& f, Value stream) 
 
 /// The norm of all tokens after the last block.
 struct LastNorm {
+  Opcode code{};
   std::vector<Value> parameters;  // weight and bias, or none
   ir::Attributes attributes;
   ir::DType dtype = ir::DType::f32;  // of what it reads
@@ -118,8 +119,9 @@ class FeatureBuilder {
       const ir::Op& op = f_.body[i];
       const int rank = f_.type(op.operands.empty() ? op.results.front() : op.operands.front()).rank();
       if (op.code == Opcode::sum && rank == 4 && !pooled_) pooled_ = op.operands.front();
-      if (op.code != Opcode::layer_norm || norm_) continue;
-      norm_ = LastNorm{{op.operands.begin() + 1, op.operands.end()},
+      if ((op.code != Opcode::layer_norm && op.code != Opcode::rms_norm) || norm_) continue;
+      norm_ = LastNorm{op.code,
+                       {op.operands.begin() + 1, op.operands.end()},
                        op.attributes,
                        f_.type(op.operands.front()).dtype,
                        false};
@@ -204,7 +206,7 @@ class FeatureBuilder {
     const auto norm = [&](Value x) {
       std::vector<Value> operands = {b_.cast(x, norm_->dtype)};
       operands.insert(operands.end(), norm_->parameters.begin(), norm_->parameters.end());
-      return b_.emit(Opcode::layer_norm, operands, norm_->attributes);
+      return b_.emit(norm_->code, operands, norm_->attributes);
     };
     const bool before = normed && !(norm_->of_mean && kind_ == FeatureKind::mean);
     Value x = tokens.value;

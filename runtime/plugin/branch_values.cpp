@@ -68,7 +68,10 @@ class Finder {
  private:
   std::optional<RoleValue> layer_norm_input() {
     const ir::Op* norm = producer(join_.input);
-    for (; norm != nullptr && norm->code != ir::Opcode::layer_norm; norm = producer(norm->operands[0]))
+    const auto is_norm = [](const ir::Op& op) {
+      return op.code == ir::Opcode::layer_norm || op.code == ir::Opcode::rms_norm;
+    };
+    for (; norm != nullptr && !is_norm(*norm); norm = producer(norm->operands[0]))
       if (!only_reshapes(*norm)) return std::nullopt;
     if (norm == nullptr) return std::nullopt;
     std::size_t at = index_of(norm);

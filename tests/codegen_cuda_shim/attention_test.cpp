@@ -13,31 +13,73 @@
 namespace rewire::cuda_shim {
 namespace {
 
+/// `heads` heads of keys. If there are documents, they have 30 tokens.
 struct Heads {
   int batch, heads, queries, keys, width;
+  int groups = 1, value_width = 0;  // 0: width
+  std::string_view form = "";       // further attributes
 };
 
-constexpr Heads kHeads[] = {{1, 1, 1, 1, 8},      {2, 2, 17, 17, 20},   {1, 2, 50, 50, 33},
-                            {2, 1, 65, 65, 64},   {1, 1, 197, 197, 32}, {1, 1, 33, 130, 80},
-                            {1, 1, 130, 33, 16},  {1, 1, 257, 300, 24}, {2, 3, 5, 5, 48},
-                            {1, 2, 197, 197, 64}, {1, 1, 40, 72, 128},  {1, 1, 197, 197, 104}};
+constexpr Heads kHeads[] = {
+    {1, 1, 1, 1, 8},
+    {2, 2, 17, 17, 20},
+    {1, 2, 50, 50, 33},
+    {2, 1, 65, 65, 64},
+    {1, 1, 197, 197, 32},
+    {1, 1, 33, 130, 80},
+    {1, 1, 130, 33, 16},
+    {1, 1, 257, 300, 24},
+    {2, 3, 5, 5, 48},
+    {1, 2, 197, 197, 64},
+    {1, 1, 40, 72, 128},
+    {1, 1, 197, 197, 104},
+    {1, 2, 37, 50, 16, 2},
+    {1, 1, 70, 70, 32, 3, 48},
+    {1, 1, 50, 50, 24, 1, 40},
+    {2, 1, 130, 130, 32, 1, 0, ", causal = true"},
+    {1, 1, 300, 300, 64, 2, 0, ", causal = true"},
+    {1, 1, 200, 200, 16, 1, 24, ", causal = true, window = 50"},
+    {1, 2, 65, 65, 32, 1, 0, ", bias = true"},
+    {2, 1, 100, 100, 32, 1, 0, ", documents = true"},
+    {1, 1, 90, 90, 16, 2, 8, ", causal = true, window = 40, bias = true, documents = true"}};
 
 /// Forward and gradient of heads that are windows of one projection, where there are as many queries as keys.
 std::string text_of(const Heads& s, const std::string& dtype) {
-  const auto tensor = [&](int tokens) {
-    return fmt::format("{}[{},{},{},{}]", dtype, s.batch, s.heads, tokens, s.width);
+  const int heads = s.heads * s.groups, value_width = s.value_width > 0 ? s.value_width : s.width;
+  const auto tensor = [&](int of, int tokens, int width) {
+    return fmt::format("{}[{},{},{},{}]", dtype, s.batch, of, tokens, width);
   };
-  const std::string q = tensor(s.queries), k = tensor(s.keys);
-  const std::string l = fmt::format("f32[{},{},{},1]", s.batch, s.heads, s.queries);
+  const std::string q = tensor(heads, s.queries, s.width), k = tensor(s.heads, s.keys, s.width);
+  const std::string v = tensor(s.heads, s.keys, value_width), o = tensor(heads, s.queries, value_width);
+  const std::string l = fmt::format("f32[{},{},{},1]", s.batch, heads, s.queries);
+  std::string arguments, optional, prologue;
+  if (s.form.find("bias") != s.form.npos) {
+    arguments = fmt::format(", %bias: f32[1,{},1,{}]", heads, s.keys);
+    optional = ", %bias";
+  }
+  if (s.form.find("documents") != s.form.npos) {
+    const std::string numbers = fmt::format("[{},{}]", s.batch, s.queries);
+    prologue = fmt::format(
+        "    %t = iota {{axis = 1}} : f32{0}\n"
+        "    %thirtieths = constant {{value = 0.0334}} : f32{0}\n"
+        "    %part = mul %t, %thirtieths : f32{0}\n"
+        "    %whole = floor %part : f32{0}\n"
+        "    %documents = cast %whole : i32{0}\n",
+        numbers);
+    optional += ", %documents";
+  }
+  const std::string attributes = fmt::format("{{scale = 0.3{}}}", s.form);
   return fmt::format(
       "module @m {{\n"
-      "  func @main(%q: {0}, %k: {1}, %v: {1}, %g: {0}) -> (o: {0}, l: {2}, dq: {0}, dk: {1}, dv: {1}) {{\n"
-      "    %o, %l = attention %q, %k, %v {{scale = 0.3}} : {0}, {2}\n"
-      "    %dq, %dk, %dv = attention_grad %q, %k, %v, %o, %l, %g {{scale = 0.3}} : {0}, {1}, {1}\n"
+      "  func @main(%q: {0}, %k: {1}, %v: {2}, %g: {3}{5}) -> (o: {3}, l: {4}, dq: {0}, dk: {1}, dv: {2}) "
+      "{{\n"
+      "{6}"
+      "    %o, %l = attention %q, %k, %v{7} {8} : {3}, {4}\n"
+      "    %dq, %dk, %dv = attention_grad %q, %k, %v, %o, %l, %g{7} {8} : {0}, {1}, {2}\n"
       "    return o = %o, l = %l, dq = %dq, dk = %dk, dv = %dv\n"
       "  }}\n"
       "}}\n",
-      q, k, l);
+      q, k, v, o, l, arguments, prologue, optional, attributes);
 }
 
 struct Expected {

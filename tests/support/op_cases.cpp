@@ -36,6 +36,7 @@ void constant_case(CaseBuilder& c, ir::Opcode code);
 
 void random_case(CaseBuilder& c, ir::Opcode code);
 void layer_norm_case(CaseBuilder& c, ir::Opcode code);
+void rope_case(CaseBuilder& c, ir::Opcode code);
 void softmax_case(CaseBuilder& c, ir::Opcode code);
 void activation_case(CaseBuilder& c, ir::Opcode code);
 void attention_case(CaseBuilder& c, ir::Opcode code);
@@ -120,6 +121,8 @@ const std::map<Opcode, CaseGenerator>& generators() {
       {Opcode::random_uniform, random_case},
       {Opcode::random_normal, random_case},
       {Opcode::layer_norm, layer_norm_case},
+      {Opcode::rms_norm, layer_norm_case},
+      {Opcode::rope, rope_case},
       {Opcode::softmax, softmax_case},
       {Opcode::gelu, activation_case},
       {Opcode::silu, activation_case},

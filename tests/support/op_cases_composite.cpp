@@ -81,10 +81,21 @@ void layer_norm_case(CaseBuilder& c, Opcode code) {
   const Shape shape = c.shape(1, 4);
   const double epsilon = shape.back() < 3 ? 0.1 : c.pick({1e-6, 1e-5, 1e-3});
   std::vector<Value> operands = {c.input(c.tensor(shape))};
-  for (std::int64_t count = c.integer(0, 2); count > 0; --count) {
+  for (std::int64_t count = c.integer(0, code == Opcode::layer_norm ? 2 : 1); count > 0; --count) {
     operands.push_back(c.input(c.tensor({shape.back()})));
   }
   c.apply(code, operands, {{"epsilon", epsilon}});
+}
+
+void rope_case(CaseBuilder& c, Opcode code) {
+  const Shape shape = {c.integer(1, 2), c.integer(1, 3), c.integer(1, 20), 2 * c.integer(1, 9)};
+  std::vector<Value> operands = {c.input(c.tensor(shape))};
+  if (c.chance(0.5)) {
+    Tensor positions({DType::i32, {shape[0], shape[2]}});
+    for (double& position : positions.data) position = static_cast<double>(c.integer(0, 5000));
+    operands.push_back(c.input(positions));
+  }
+  c.apply(code, operands, {{"theta", c.pick({100.0, 10000.0})}, {"interleaved", c.chance(0.5)}});
 }
 
 void softmax_case(CaseBuilder& c, Opcode code) {
