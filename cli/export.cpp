@@ -12,6 +12,7 @@
 #include "cli/streams.h"
 #include "ir/error.h"
 #include "ir/optimizer_hint.h"
+#include "runtime/export/export_function.h"
 #include "runtime/export/onnx_model.h"
 #include "runtime/export/torch_source.h"
 #include "runtime/io/files.h"
@@ -104,6 +105,8 @@ Forwards forwards_of(const runtime::TrainedNetwork& trained) {
   if (!network.from_file || network.from_file->any_batch) {
     forwards.large = runtime::rewritten_forward(source, kLargeBatch, trained.epoch);
   }
+  runtime::take_apart(forwards.small, runtime::has_torch_form);
+  if (forwards.large) runtime::take_apart(*forwards.large, runtime::has_torch_form);
   return forwards;
 }
 

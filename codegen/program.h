@@ -163,6 +163,9 @@ struct WorkGrain {
   // The longest row for which sort and scatter_add compare all pairs of places in a kernel
   // (fuse/indexed.h). The host computes longer rows.
   std::int64_t counted_places = 1024;
+  // The most pairs of places of a scatter_add of f32 that is compared so; with more, the engine has a call of
+  // its own for it.
+  std::int64_t counted_pairs = std::int64_t{1} << 18;
 };
 
 struct FuseOptions {

@@ -80,8 +80,15 @@ Value Layers::layer_norm(std::string_view name, Value x, const NormOptions& opti
   if (!options.affine) return b_.emit(Opcode::layer_norm, {x}, attributes);
   const std::int64_t width = b_.shape(x).back();
   const Value weight = parameter("weight", {width}, kOnes, "norm");
+  if (!options.bias) return b_.emit(Opcode::layer_norm, {x, weight}, attributes);
   const Value bias = parameter("bias", {width}, kZeros, "norm");
   return b_.emit(Opcode::layer_norm, {x, weight, bias}, attributes);
+}
+
+Value Layers::rms_norm(std::string_view name, Value x, double epsilon) {
+  const Builder::Scope scope(b_, name);
+  const Value weight = parameter("weight", {b_.shape(x).back()}, kOnes, "norm");
+  return b_.emit(Opcode::rms_norm, {x, weight}, {{"epsilon", epsilon}});
 }
 
 Value Layers::conv(std::string_view name, Value maps, std::int64_t outputs, const ConvOptions& options) {

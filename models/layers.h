@@ -34,6 +34,7 @@ struct LinearOptions {
 struct NormOptions {
   double epsilon = 1e-6;
   bool affine = true;  // false: no `weight` and `bias`
+  bool bias = true;    // false: no `bias`
 };
 
 /// The initial weights of a convolution. standard is PyTorch's Conv2d: weight and bias uniform within
@@ -82,6 +83,8 @@ class Layers {
   ir::Value linear(std::string_view name, ir::Value x, std::int64_t out, const LinearOptions& options = {});
   /// Normalises over the last axis.
   ir::Value layer_norm(std::string_view name, ir::Value x, const NormOptions& options = {});
+  /// Divides by the root mean square over the last axis, and multiplies by `weight`.
+  ir::Value rms_norm(std::string_view name, ir::Value x, double epsilon);
   /// Multiplies x by `gamma` [channels], which starts as `init` everywhere.
   ir::Value layer_scale(std::string_view name, ir::Value x, double init);
   /// Maps [B, C, H, W] to [B, outputs, …] with `weight` [outputs, C / groups, kernel, kernel] and, if
@@ -123,6 +126,9 @@ class Layers {
   /// quick_gelu, which is x sigmoid(1.702 x).
   ir::Value mlp(ir::Value x, std::int64_t hidden, std::string_view act_layer, double dropout,
                 LinearInit start = LinearInit::timm);
+
+  /// Returns act_layer(x).
+  ir::Value activate(std::string_view act_layer, ir::Value x);
 
   /// Begins a layer, for learning rates that differ by layer. Each block is one layer; whatever precedes the
   /// first block is layer 0. Ops after a block belong to its layer until this is called.
@@ -177,7 +183,6 @@ class Layers {
 
   PatchWeights patch_weights(std::int64_t width, std::int64_t channels, std::int64_t patch,
                              std::string_view role, bool has_bias);
-  ir::Value activate(std::string_view act_layer, ir::Value x);
   ir::Value drop(ir::Opcode code, std::string_view name, ir::Value x, double rate);
   ir::Value state(std::string_view name, ir::StateKind kind);
   ir::Value training();

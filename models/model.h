@@ -1,5 +1,6 @@
 // The models by name. A model is a name and options. build() turns them into a module with one function,
 //   forward(image: f32[batch, channels, height, width]) -> (logits: f32[batch, classes])
+//   forward(tokens: i32[batch, context]) -> (logits: f32[batch, context, vocab])  of a language model
 // Its residual joins are explicit, and its parameters have timm's names, layouts and initialisation. Each
 // family of models has a file of its own and a row in zoo.cpp.
 #pragma once

@@ -8,6 +8,8 @@
 namespace rewire::models {
 
 extern const Family kDino;
+extern const Family kGpt2;
+extern const Family kLlama;
 extern const Family kMae;
 extern const Family kOruVit;
 extern const Family kPvt;
@@ -23,7 +25,7 @@ class Zoo {
  public:
   Zoo() {
     for (const Family* family :
-         {&kVit, &kOruVit, &kPvt, &kT2tVit, &kResNetV2, &kResNet, &kMae, &kDino, &kSit})
+         {&kVit, &kOruVit, &kPvt, &kT2tVit, &kResNetV2, &kResNet, &kMae, &kDino, &kSit, &kGpt2, &kLlama})
       add(*family);
   }
 

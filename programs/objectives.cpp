@@ -3,13 +3,13 @@
 
 namespace rewire::programs {
 
-extern const ObjectiveRow kDiffusion, kMaskedPixels, kSegmentation, kSelfDistillation, kSupervised;
+extern const ObjectiveRow kDiffusion, kMaskedPixels, kNextToken, kSegmentation, kSelfDistillation, kSupervised;
 
 namespace {
 
 std::vector<const ObjectiveRow*>& objective_rows() {
   static std::vector<const ObjectiveRow*> rows = {
-      &kSupervised, &kMaskedPixels, &kSelfDistillation, &kSegmentation, &kDiffusion,
+      &kSupervised, &kMaskedPixels, &kSelfDistillation, &kSegmentation, &kNextToken, &kDiffusion,
   };
   return rows;
 }

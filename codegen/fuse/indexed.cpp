@@ -106,7 +106,26 @@ std::vector<Value> sorted(Builder& b, const Op& op) {
   return {swap(values), swap(index)};
 }
 
-bool is_counted(const ir::Function& function, const Op& op, std::int64_t places) {
+/// Makes the base of a scatter_add, if it is one number, a broadcast of it: the call reads one element.
+void shrink_base(ir::Module& module, ir::Function& function, std::size_t& i) {
+  const Op& op = function.body[i];
+  if (op.code != Opcode::scatter_add) return;
+  const ir::TensorType type = function.type(op.operands[0]);
+  const std::int32_t made = function.definitions()[static_cast<std::size_t>(op.operands[0].id)];
+  const Op* base = made < 0 ? nullptr : &function.body[static_cast<std::size_t>(made)];
+  const auto number = base != nullptr && base->code == Opcode::constant ? splat_value(*base) : std::nullopt;
+  if (!number || type.elements() == 1) return;
+  Builder b(module, function);
+  b.set_position(i);
+  b.set_location(op.location);
+  const Value one = b.constant(*number, type.dtype, Shape(type.shape.size(), 1));
+  const Value whole = b.broadcast(one, type.shape);
+  i = b.position();
+  function.body[i].operands[0] = whole;
+}
+
+bool is_counted(const ir::Function& function, const Op& op, const WorkGrain& grain) {
+  const std::int64_t places = grain.counted_places;
   if (op.code != Opcode::sort && op.code != Opcode::scatter_add) return false;
   const ir::TensorType& type = function.type(op.operands[0]);
   if (type.dtype == DType::u8) return false;
@@ -114,8 +133,9 @@ bool is_counted(const ir::Function& function, const Op& op, std::int64_t places)
       ir::view_around(type.shape, ir::normal_axis(op.attributes.get_int("axis"), type.rank()));
   if (op.code == Opcode::sort) return view.extent <= places;
   const std::int64_t indices = function.type(op.operands[1]).shape.back();
-  if (std::max(view.extent, indices) <= places) return true;
   const double pairs = static_cast<double>(view.extent) * static_cast<double>(indices);
+  if (type.dtype == DType::f32 && pairs > static_cast<double>(grain.counted_pairs)) return false;
+  if (std::max(view.extent, indices) <= places) return true;
   const double moved = static_cast<double>(view.extent + indices) * static_cast<double>(view.inner);
   return std::min(view.extent, indices) <= kPlacesAnElement * view.inner &&
          pairs * kPlacesAnElement <= moved * static_cast<double>(places);
@@ -123,9 +143,12 @@ bool is_counted(const ir::Function& function, const Op& op, std::int64_t places)
 
 }  // namespace
 
-void lower_indexed(ir::Module& module, ir::Function& function, std::int64_t places) {
+void lower_indexed(ir::Module& module, ir::Function& function, const WorkGrain& grain) {
   for (std::size_t i = 0; i < function.body.size(); ++i) {
-    if (!is_counted(function, function.body[i], places)) continue;
+    if (!is_counted(function, function.body[i], grain)) {
+      shrink_base(module, function, i);
+      continue;
+    }
     const Op op = function.body[i];
     const std::int32_t made = function.definitions()[static_cast<std::size_t>(op.operands[0].id)];
     const Op* base = made < 0 ? nullptr : &function.body[static_cast<std::size_t>(made)];

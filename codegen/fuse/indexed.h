@@ -11,13 +11,12 @@
 // of any number of elements. An op with too many places stays as it is.
 #pragma once
 
-#include <cstdint>
-
+#include "codegen/program.h"
 #include "ir/module.h"
 
 namespace rewire::codegen {
 
-/// Lowers the ops of a function. `places`: WorkGrain::counted_places.
-void lower_indexed(ir::Module& module, ir::Function& function, std::int64_t places);
+/// Lowers the ops of a function. A scatter_add to one number that stays gets a base of one element.
+void lower_indexed(ir::Module& module, ir::Function& function, const WorkGrain& grain);
 
 }  // namespace rewire::codegen

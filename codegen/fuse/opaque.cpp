@@ -160,6 +160,10 @@ void Grouping::process_opaque(int index) {
       case Opcode::concat:
         node.operands.push_back(opaque_operand(operand, false));
         break;
+      case Opcode::scatter_add:  // a base of one number is read where it is
+        node.operands.push_back(operand == call.operands[0] ? opaque_operand(operand, false)
+                                                            : dense_operand(operand));
+        break;
       default:
         node.operands.push_back(dense_operand(operand));
     }

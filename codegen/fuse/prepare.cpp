@@ -430,7 +430,7 @@ void prepare(Prepared& prepared, const FuseOptions& options) {
   Function& f = m.functions.front();
   const auto does = [&](std::string_view step) { return options.does(step); };
   // Without fusion, the pairs of places would be stored in memory.
-  if (does(kLowerIndexed) && does(kFuse)) lower_indexed(m, f, options.grain.counted_places);
+  if (does(kLowerIndexed) && does(kFuse)) lower_indexed(m, f, options.grain);
   if (does(kUnifyViews)) unify_views_of_calls(f);
   drop_dead(f);
   if (does(kWideningCasts)) copy_widening_casts(f);

@@ -203,6 +203,16 @@ Value emit_attention_logits(Builder& b, const Op& op) {
   return sees ? b.select(sees, logits, b.broadcast(b.constant_like(logits, -1e30), shape)) : logits;
 }
 
+std::vector<Value> spell_out_attention(Builder& b, const Op& op) {
+  const Value logits = emit_attention_logits(b, op), v = widen(b, op.operands[2]);
+  const Value map = b.emit(Opcode::softmax, {logits}, {{"axis", std::int64_t{-1}}});
+  const Shape shape = b.shape(map), values = b.shape(v);
+  const Value grouped = b.reshape(map, {shape[0], values[1], shape[1] / values[1] * shape[2], shape[3]});
+  const Value output = b.reshape(b.matmul(grouped, v), {shape[0], shape[1], shape[2], values[3]});
+  const Value sums = b.unary(Opcode::log, emit_shifted_exponentials(b, logits, -1).sum);
+  return {b.cast(output, b.type(op.operands[0]).dtype), b.add(sums, b.max(logits, {-1}))};
+}
+
 std::vector<TensorType> infer_attention(const InferContext& context) {
   check_qkv(context, 3);
   return {output_type(context), log_sum_exp_type(context.operand(0))};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "ir/builder.h"
 
@@ -28,5 +29,7 @@ AttentionForm attention_form(const Op& op);
 /// Emits the logits [batch, heads, queries, keys] of an attention op, in f32 at least: scale q k^T + bias, or
 /// -1e30 for a key that the query does not see.
 Value emit_attention_logits(Builder& builder, const Op& op);
+/// Emits an attention op as products and a softmax, which hold the map. Returns its two results.
+std::vector<Value> spell_out_attention(Builder& builder, const Op& op);
 
 }  // namespace rewire::ir

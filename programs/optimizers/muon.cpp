@@ -30,10 +30,10 @@ ir::Shape matrix_shape(const ir::TensorType& weight) {
 }
 
 /// Returns whether Muon updates the weight. It does not update norms, biases, tokens and positions (they do
-/// not decay), weights before the first block, the head, or what strategies add to joins. If a module has no
+/// not decay), embeddings, weights before the first block, the head, or what strategies add to joins. If a module has no
 /// layer numbers, its patch embeddings count as weights before the first block.
 bool is_hidden_matrix(const ir::Parameter& weight) {
-  constexpr std::array<std::string_view, 3> kOthers = {"head", "join", "pos_embed"};
+  constexpr std::array<std::string_view, 4> kOthers = {"embedding", "head", "join", "pos_embed"};
   if (weight.type.rank() < 2 || !weight.decay || std::ranges::find(kOthers, weight.role) != kOthers.end())
     return false;
   if (weight.layer == 0 || (weight.layer < 0 && weight.role.starts_with("patch_embed"))) return false;

@@ -7,8 +7,33 @@
 
 #include "ir/error.h"
 #include "ir/opcodes.h"
+#include "ir/ops/attention.h"
+#include "ir/ops/op_info.h"
+#include "ir/passes/rewrite.h"
 
 namespace rewire::runtime {
+
+void take_apart(ir::Module& module, const std::function<bool(const ir::Op&)>& has_form) {
+  for (ir::Function& function : module.functions) {
+    ir::BodyRewriter rewriter(module, function);
+    while (rewriter.run([&](const ir::Op& op) -> std::optional<std::vector<ir::Value>> {
+      if (has_form(op)) return std::nullopt;
+      if (op.code == ir::Opcode::attention) return ir::spell_out_attention(rewriter.builder(), op);
+      ir::Op part = op;
+      // A whole matrix, which runtimes compute once, as its lags are constants.
+      if (op.code == ir::Opcode::circulant_matmul) part.attributes.set("lowering", std::string("dense"));
+      return ir::op_info(op.code).decompose(rewriter.builder(), part);
+    })) {
+    }
+  }
+}
+
+bool has_torch_form(const ir::Op& op) {
+  if (op.code == ir::Opcode::rope) return false;
+  if (op.code != ir::Opcode::attention) return true;
+  const ir::AttentionForm form = ir::attention_form(op);
+  return form.window == 0 && form.documents < 0 && !(form.causal && form.bias >= 0);
+}
 
 ExportReader::ExportReader(const ExportFunction& forward)
     : forward_(forward), definitions_(forward.function->definitions()) {

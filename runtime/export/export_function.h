@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -26,6 +27,11 @@ struct ExportExtent {
   bool operator==(const ExportExtent&) const = default;
 };
 using ExportShape = std::vector<ExportExtent>;
+
+/// Replaces the composites that have no form of their own in a format by smaller ops.
+void take_apart(ir::Module& module, const std::function<bool(const ir::Op&)>& has_form);
+/// Returns whether PyTorch has a function or a layer for the op.
+bool has_torch_form(const ir::Op& op);
 
 class ExportReader {
  public:

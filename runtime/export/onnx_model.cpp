@@ -8,10 +8,8 @@
 
 #include "ir/error.h"
 #include "ir/opcodes.h"
-#include "ir/ops/op_info.h"
 #include "ir/passes/dce.h"
 #include "ir/passes/fourier.h"
-#include "ir/passes/rewrite.h"
 #include "ir/passes/specialise_training.h"
 #include "runtime/export/onnx_translation.h"
 #include "runtime/io/files.h"
@@ -27,22 +25,6 @@ constexpr std::uint64_t kMostInside = (std::uint64_t{2} << 30) - (std::uint64_t{
 /// What runtimes map into memory begins at a page; what is smaller stays in the model.
 constexpr std::uint64_t kPage = 4096, kSmallest = 1024;
 
-/// Takes apart what ONNX has no op for.
-void take_apart(ir::Module& module) {
-  for (ir::Function& function : module.functions) {
-    if (function.trains) user_error("export: '{}' trains; a model of ONNX is for inference", function.name);
-    ir::BodyRewriter rewriter(module, function);
-    while (rewriter.run([&](const ir::Op& op) -> std::optional<std::vector<ir::Value>> {
-      if (is_onnx(op.code)) return std::nullopt;
-      ir::Op part = op;
-      // A whole matrix, which runtimes compute once, as its lags are constants.
-      if (op.code == ir::Opcode::circulant_matmul) part.attributes.set("lowering", std::string("dense"));
-      return ir::op_info(op.code).decompose(rewriter.builder(), part);
-    })) {
-    }
-  }
-}
-
 /// Returns the network for inference, of ops that ONNX has.
 ir::Module for_inference(const ir::Module& network) {
   ir::Module module = network;
@@ -51,7 +33,9 @@ ir::Module for_inference(const ir::Module& network) {
     return ir::has_fourier_product(rows) ? ir::FourierWay::product : ir::FourierWay::op;
   };
   ir::specialise_training(module, context);
-  take_apart(module);
+  for (const ir::Function& function : module.functions)
+    if (function.trains) user_error("export: '{}' trains; a model of ONNX is for inference", function.name);
+  take_apart(module, [](const ir::Op& op) { return is_onnx(op.code); });
   ir::lower_fourier(module, context);
   ir::dce(module, context);
   return module;

@@ -150,21 +150,6 @@ void add_gelu(Translation& net, const ir::Op& op) {
   net.last(op, "Mul", {twice, number(0.5)});
 }
 
-void add_attention(Translation& net, const ir::Op& op) {
-  const ir::DType dtype = net.type(op.operands[0]).dtype;
-  const std::string scale = net.filled(op.attributes.get_double("scale"), dtype);
-  const std::string q = net.node(op, "Mul", {net.value(op.operands[0]), scale});
-  const std::string scores = net.node(op, "MatMul", {q, net.swapped(op, op.operands[1])});
-  if (net.is_needed(op.results[1])) {
-    const std::string sums =
-        net.node(op, "ReduceLogSumExp", {scores, net.ints({-1})}, {{"keepdims", std::int64_t{1}}});
-    net.result(op, 1, "Identity", sums);
-  }
-  if (!net.is_needed(op.results[0])) return;
-  const std::string weights = net.node(op, "Softmax", {scores}, {{"axis", std::int64_t{-1}}});
-  net.last(op, "MatMul", {weights, net.value(op.operands[2])});
-}
-
 void add_pool(Translation& net, const ir::Op& op, const char* type) {
   ir::Attributes attributes{{"kernel_shape", op.attributes.get_ints("kernel")},
                             {"strides", op.attributes.get_ints("strides")},
@@ -360,8 +345,11 @@ bool has_foreign_type(const Translation& net, const ir::Op& op) {
 
 bool is_onnx(Opcode code) {
   switch (code) {
+    case Opcode::attention:
     case Opcode::circulant_matmul:
     case Opcode::cross_entropy:
+    case Opcode::rms_norm:
+    case Opcode::rope:
     case Opcode::unfold:
       return false;
     default:
@@ -437,8 +425,6 @@ void translate(OnnxTranslation& net, const ir::Op& op) {
       const std::string x = net.value(op.operands[0]);
       return net.last(op, "Mul", {x, net.node(op, "Sigmoid", {x})});
     }
-    case Opcode::attention:
-      return add_attention(net, op);
     case Opcode::max_pool:
       return add_pool(net, op, "MaxPool");
     case Opcode::avg_pool:

@@ -8,6 +8,7 @@
 
 #include "ir/error.h"
 #include "ir/opcodes.h"
+#include "ir/ops/attention.h"
 #include "ir/residual.h"
 #include "runtime/export/torch_ops.h"
 
@@ -259,6 +260,24 @@ void add_convolution(Translation& net, const ir::Op& op) {
 
 // --- norms -----------------------------------------------------------------------------------------------------
 
+void add_rms_norm(Translation& net, const ir::Op& op) {
+  const std::int64_t width = net.type(op.operands[0]).shape.back();
+  const std::string epsilon = python_float(op.attributes.get_double("epsilon"));
+  const std::string path = op.operands.size() > 1 ? layer_of(net, op.operands[1]) : "";
+  if (!path.empty()) {
+    TorchCode code;
+    code.literals = {{std::to_string(width), "dim"}, {epsilon, "eps"}};
+    code.text = fmt::format("nn.RMSNorm({}, eps={})", literal_mark(0), literal_mark(1));
+    if (net.add_layer(op, path, {path + ".weight"}, code, op.operands[0])) return;
+  }
+  TorchWriter writer(op);
+  std::string arguments = writer.operand(op.operands[0]);
+  arguments += fmt::format(", ({},)", writer.literal(width, "dim"));
+  if (op.operands.size() > 1) arguments += ", " + writer.operand(op.operands[1]);
+  writer.step.code.text = fmt::format("F.rms_norm({}, eps={})", arguments, writer.literal(epsilon, "eps"));
+  net.add(op, std::move(writer), kPrimary, {"norm"});
+}
+
 void add_layer_norm(Translation& net, const ir::Op& op) {
   const std::int64_t width = net.type(op.operands[0]).shape.back();
   const std::string epsilon = python_float(op.attributes.get_double("epsilon"));
@@ -367,7 +386,14 @@ void add_attention(Translation& net, const ir::Op& op) {
   const std::string scale = writer.literal(python_float(op.attributes.get_double("scale")), "scale");
   if (net.uses(op.results[1]) > 0) return net.refuse(op, "its log-sum-exp is used");
   for (const std::size_t side : {0, 1, 2}) net.suggest(op.operands[side], std::string(1, "qkv"[side]));
-  writer.step.code.text = fmt::format("F.scaled_dot_product_attention({}, {}, {}, scale={})", q, k, v, scale);
+  std::string more;
+  const ir::AttentionForm form = ir::attention_form(op);
+  if (form.bias >= 0)
+    more += ", attn_mask=" + writer.operand(op.operands[static_cast<std::size_t>(form.bias)]);
+  if (form.causal) more += ", is_causal=True";
+  if (net.type(op.operands[0]).shape[1] != net.type(op.operands[1]).shape[1]) more += ", enable_gqa=True";
+  writer.step.code.text =
+      fmt::format("F.scaled_dot_product_attention({}, {}, {}, scale={}{})", q, k, v, scale, more);
   net.add(op, std::move(writer), kPrimary, {"y"});
 }
 
@@ -562,6 +588,8 @@ void translate(TorchTranslation& net, const ir::Op& op) {
       return add_random(net, op);
     case Opcode::layer_norm:
       return add_layer_norm(net, op);
+    case Opcode::rms_norm:
+      return add_rms_norm(net, op);
     case Opcode::batch_norm:
       return add_batch_norm(net, op);
     case Opcode::softmax:

@@ -181,8 +181,8 @@ TensorMap feed(const Golden& golden, const Backend& backend, const ir::Function&
   for (const ir::Argument& argument : function.arguments) {
     const auto known = plain.find(argument.name);
     const std::string tensor = known == plain.end() ? "input/" + argument.name : known->second;
-    const bool whole = function.type(argument.value).dtype == ir::DType::i64;
-    inputs.emplace(argument.name, batch_of(golden, tensor, step, whole ? ir::DType::i64 : backend.dtype));
+    const ir::DType own = function.type(argument.value).dtype;
+    inputs.emplace(argument.name, batch_of(golden, tensor, step, ir::is_float(own) ? backend.dtype : own));
   }
   return inputs;
 }
@@ -251,7 +251,8 @@ Golden read_golden(const std::string& name) {
   golden.plugins = facts.at("plugins").get<std::vector<std::string>>();
   golden.seed = facts.value("seed", std::int64_t{0});
   golden.tensors = std::move(file.tensors);
-  golden.batch = golden.tensors.at("images").type().shape.at(1);
+  const char* const first = golden.tensors.contains("images") ? "images" : "input/tokens";
+  golden.batch = golden.tensors.at(first).type().shape.at(1);
   for (const auto& [run, options] : facts.at("runs").items())
     golden.runs.emplace(run, train_options(options, golden.objective));
   return golden;

@@ -27,6 +27,11 @@ TEST_CASE("The evaluator computes the network of the paper on orthogonal updates
   check_golden(golden, evaluator(ir::DType::f64), kExact);
 }
 
+TEST_CASE("The evaluator computes Hugging Face's GPT-2 and Llama, and follows twenty steps") {
+  for (const char* name : {"gpt2_odd", "gpt2_long", "llama_odd", "llama_groups"})
+    check_golden(read_golden(name), evaluator(ir::DType::f64), kExact);
+}
+
 TEST_CASE("The evaluator follows twenty steps of PyTorch's AdamW") {
   for (const char* name : {"vit_token_plain", "vit_avg_plain", "vit_odd_tanh_plain"}) {
     check_run(read_golden(name), "adamw", evaluator(ir::DType::f64), kExact);

@@ -104,6 +104,28 @@ IndexedCase skipped_rows(DType dtype) {
   return std::move(w.indexed);
 }
 
+/// The gradient of a table of words: more pairs of rows than a CPU compares, one list or a list for each sample.
+IndexedCase table(DType index, bool lists) {
+  constexpr std::int64_t kWords = 1100, kTokens = 530, kWidth = 19;
+  CaseBuilder c(13);
+  Written w("table, " + std::string(ir::dtype_name(index)) + (lists ? ", lists" : ""));
+  const Shape samples = lists ? Shape{2} : Shape{};
+  const auto with = [&](std::initializer_list<std::int64_t> more) {
+    Shape shape = samples;
+    shape.insert(shape.end(), more);
+    return shape;
+  };
+  Tensor indices({index, with({kTokens})});
+  for (double& place : indices.data) place = static_cast<double>(c.integer(-3, kWords + 2));
+  const Value base = w.input(eighths(c, with({kWords, kWidth}), DType::f32, true)), at = w.input(indices);
+  const Value updates = w.input(eighths(c, with({kTokens, kWidth}), DType::f32, true));
+  const ir::Attributes along{{"axis", static_cast<std::int64_t>(samples.size())}};
+  w.result(w.b.emit(Opcode::scatter_add, {base, at, updates}, along));
+  const Value zero = w.b.constant(0.0, DType::f32, with({kWords, kWidth}));
+  w.result(w.b.emit(Opcode::scatter_add, {zero, at, w.b.add(updates, updates)}, along));
+  return std::move(w.indexed);
+}
+
 /// Rows that a CPU's kernels do not compare in pairs.
 IndexedCase long_rows() {
   constexpr std::int64_t kRows = 2, kPlaces = 1100;
@@ -149,6 +171,8 @@ std::vector<IndexedCase> indexed_cases() {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) cases.push_back(random_case(seed));
   cases.push_back(long_rows());
   for (const DType dtype : {DType::f32, DType::bf16, DType::f64}) cases.push_back(skipped_rows(dtype));
+  cases.push_back(table(DType::i32, false));
+  cases.push_back(table(DType::i64, true));
   cases.push_back(masked_step());
   return cases;
 }

@@ -12,12 +12,13 @@
 namespace rewire::runtime {
 
 extern const CpuOp kCpuRfft, kCpuIrfft, kCpuConv2d, kCpuConv2dInputGrad, kCpuConv2dWeightGrad, kCpuQr,
-    kCpuEigh;
+    kCpuEigh, kCpuScatterByI32, kCpuScatterByI64;
 
 namespace {
 
 constexpr std::array kCpuOps = {
-    &kCpuRfft, &kCpuIrfft, &kCpuConv2d, &kCpuConv2dInputGrad, &kCpuConv2dWeightGrad, &kCpuQr, &kCpuEigh};
+    &kCpuRfft, &kCpuIrfft, &kCpuConv2d,       &kCpuConv2dInputGrad, &kCpuConv2dWeightGrad,
+    &kCpuQr,   &kCpuEigh,  &kCpuScatterByI32, &kCpuScatterByI64};
 
 /// The evaluator's function, on one thread.
 class CpuHostOp final : public CpuLaunch {

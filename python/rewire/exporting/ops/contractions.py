@@ -91,18 +91,33 @@ def _attention(l: Lowering, node: Any) -> Any:
     shape = l.shape_of()
     scale = float(scale) if scale is not None else 1 / math.sqrt(q.shape[-1])
     q, k, v = _four_axes(l, q), _four_axes(l, k), _four_axes(l, v)
-    if node.kwargs.get("enable_gqa") and k.shape[1] != q.shape[1]:
+    groups = bool(node.kwargs.get("enable_gqa")) and k.shape[1] != q.shape[1]
+    bias = _bias_of_mask(l, mask, len(shape)) if mask is not None else None
+    extents = (q.shape[0], q.shape[1], q.shape[-2])
+    fits = bias is None or (
+        _every_row_sees(l, mask)
+        and bias.shape[-1] == k.shape[-2]
+        and all(extent in (1, whole) for extent, whole in zip(bias.shape, extents))
+    )
+    if not groups:
+        lead = torch.broadcast_shapes(q.shape[:2], k.shape[:2], v.shape[:2])
+        q, k, v = (l.broadcast(x, (*lead, *x.shape[2:])) for x in (q, k, v))
+    square = not causal or q.shape[-2] == k.shape[-2]
+    if fits and square and not dropped and not l.spells_attention and k.shape[:3] == v.shape[:3]:
+        operands, form = [q, k, v], {}
+        if causal:
+            form["causal"] = True
+        if bias is not None:
+            operands.append(bias)
+            form["bias"] = True
+        types = [((*q.shape[:-1], v.shape[-1]), "f32"), ((*q.shape[:-1], 1), "f32")]
+        return l.reshape(l.program.add("attention", operands, types, l.place, scale=scale, **form)[0], shape)
+    if groups:
         k, v = (_each_head(l, x, q.shape[1] // x.shape[1]) for x in (k, v))
-    lead = torch.broadcast_shapes(q.shape[:2], k.shape[:2], v.shape[:2])
-    q, k, v = (l.broadcast(x, (*lead, *x.shape[2:])) for x in (q, k, v))
-    whole = mask is None and not causal and not dropped and not l.spells_attention
-    if whole and k.shape == v.shape and q.shape[-1] == v.shape[-1]:
-        types = [(q.shape, "f32"), ((*q.shape[:-1], 1), "f32")]
-        return l.reshape(l.program.add("attention", [q, k, v], types, l.place, scale=scale)[0], shape)
     weights = (*q.shape[:-1], k.shape[-2])
     logits = l.times(l.emit("matmul", [q, k], weights, transpose_b=True), scale)
-    if mask is not None:
-        logits = l.binary("add", logits, _bias_of_mask(l, mask, len(shape)), weights)
+    if bias is not None:
+        logits = l.binary("add", logits, bias, weights)
     if causal:
         future = torch.triu(torch.full((q.shape[-2], k.shape[-2]), MASKED), 1)
         logits = l.binary("add", logits, l.constant(future), weights)
@@ -123,6 +138,14 @@ def _bias_of_mask(l: Lowering, mask: fx.Node, rank: int) -> Value:
     if value.dtype == "i1":
         value = l.emit("select", [value, l.scalar(0.0, value.shape), l.scalar(MASKED, value.shape)], value.shape, "f32")
     return _four_axes(l, value, rank)
+
+
+def _every_row_sees(l: Lowering, mask: fx.Node) -> bool:
+    """Whether every row sees a key. Of a bool mask that is not known it is not; other masks are biases."""
+    if mask.meta["val"].dtype != torch.bool:
+        return True
+    tensor = l.known.get(mask)
+    return isinstance(tensor, torch.Tensor) and bool(tensor.any(-1).all())
 
 
 def _sees_any(l: Lowering, mask: Any, rank: int) -> Value:

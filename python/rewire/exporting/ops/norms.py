@@ -36,14 +36,14 @@ def _layer_norm(l: Lowering, node: Any) -> Any:
 
 @lowers("rms_norm")
 def _rms_norm(l: Lowering, node: Any) -> Any:
-    x, extents = l.get(node.args[0]), tuple(node.args[1])
-    axes = list(range(len(x.shape) - len(extents), len(x.shape)))
-    epsilon = arg(node, 3, "eps")
-    epsilon = torch.finfo(torch.float32).eps if epsilon is None else epsilon
-    scale = l.plus(l.mean(l.emit("mul", [x, x], x.shape), axes), epsilon)
-    y = l.binary("mul", x, l.emit("rsqrt", [scale], scale.shape), x.shape)
+    x, count = l.get(node.args[0]), len(tuple(node.args[1]))
+    shape, epsilon = x.shape, arg(node, 3, "eps")
+    epsilon = torch.finfo(torch.float32).eps if epsilon is None else float(epsilon)
+    if count > 1:
+        x = l.reshape(x, (*shape[:-count], math.prod(shape[-count:])))
     weight = arg(node, 2, "weight")
-    return y if weight is None else l.binary("mul", y, l.get(weight), x.shape)
+    operands = [x] if weight is None else [x, l.reshape(l.get(weight), (x.shape[-1],))]
+    return l.reshape(l.emit("rms_norm", operands, x.shape, epsilon=epsilon), shape)
 
 
 @lowers("group_norm")

@@ -1,0 +1,35 @@
+// Layers of language models, beside those of models/layers.h. x is [batch, tokens, width].
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "ir/schema.h"
+#include "models/layers.h"
+
+namespace rewire::models {
+
+/// Reads rows of an embedding table: `weight` [words, width], which starts normal with deviation `std`.
+struct Embedding {
+  ir::Value rows;   // [batch, tokens, width]
+  ir::Value table;  // [words, width]
+};
+Embedding embed(Layers& layers, std::string_view name, ir::Value tokens, std::int64_t words,
+                std::int64_t width, double std);
+
+/// [batch, tokens, heads width] -> [batch, heads, tokens, width], and back.
+ir::Value split_heads(ir::Builder& builder, ir::Value x, std::int64_t heads);
+ir::Value merge_heads(ir::Builder& builder, ir::Value x);
+
+/// Returns the attention of each token to itself and those before it, by 1 / sqrt(width): q [batch, heads,
+/// tokens, width], k and v with as many heads or a divisor of them.
+ir::Value causal_attention(ir::Builder& builder, ir::Value q, ir::Value k, ir::Value v);
+
+/// Throws UserError unless the heads divide the width.
+void check_heads(std::int64_t dim, std::int64_t heads);
+
+ir::ParameterSpec vocab_parameter(std::int64_t default_value);
+ir::ParameterSpec context_parameter(std::int64_t default_value);
+ir::ParameterSpec dropout_parameter();
+
+}  // namespace rewire::models

@@ -1,0 +1,129 @@
+// Llama (Touvron et al., 2023) with the names and layouts of Hugging Face's code:
+//   x = embed_tokens[tokens]; per block x = x + o_proj(attn(rope(q_proj(z)), rope(k_proj(z)), v_proj(z))), z =
+//   rms(x), and x = x + down_proj(silu(gate_proj(z)) up_proj(z)); logits = lm_head(rms(x))
+// With fewer kv_heads than heads, several query heads read one key head (Ainslie et al., EMNLP 2023).
+#include <fmt/format.h>
+
+#include "ir/error.h"
+#include "ir/opcodes.h"
+#include "models/language.h"
+#include "models/model.h"
+#include "models/parameters.h"
+
+namespace rewire::models {
+
+extern const Family kLlama;
+
+namespace {
+
+using ir::Builder;
+using ir::Value;
+
+constexpr double kStd = 0.02;
+
+void check_options(std::int64_t dim, std::int64_t heads, std::int64_t kv_heads) {
+  check_heads(dim, heads);
+  if (heads % kv_heads != 0) {
+    user_error("model.heads={} is not a multiple of model.kv_heads={}; several heads read one key head",
+               heads, kv_heads);
+  }
+  if (dim / heads % 2 != 0)
+    user_error("model.dim={} gives {} heads of {} channels; rotary positions need an even number", dim, heads,
+               dim / heads);
+}
+
+void build_llama(Layers& net, const ir::Attributes& options, std::int64_t batch) {
+  Builder& b = net.builder();
+  const std::int64_t dim = options.get_int("dim"), depth = options.get_int("depth");
+  const std::int64_t heads = options.get_int("heads"), context = options.get_int("context");
+  const std::int64_t kv_heads = options.get_int("kv_heads") > 0 ? options.get_int("kv_heads") : heads;
+  const std::int64_t vocab = options.get_int("vocab"), hidden = options.get_int("mlp_hidden");
+  const double dropout = options.get_double("dropout"), epsilon = options.get_double("norm_eps");
+  const ir::Attributes rotation = {{"theta", options.get_double("rope_theta")}};
+  check_options(dim, heads, kv_heads);
+  const ir::Init matrix{ir::InitKind::normal, kStd};
+  const auto linear = [&](std::string_view name, Value x, std::int64_t out, std::string_view role) {
+    return net.linear(name, x, out, {.role = role, .init = matrix, .bias = false});
+  };
+  const auto norm = [&](std::string_view name) -> Layer {
+    return [&net, name, epsilon](Value x) { return net.rms_norm(name, x, epsilon); };
+  };
+  const Value tokens = b.argument("tokens", {ir::DType::i32, {batch, context}});
+
+  Embedding words = embed(net, "model.embed_tokens", tokens, vocab, dim, kStd);
+  Value x = net.dropout("model.drop", words.rows, dropout);
+  for (std::int64_t i = 0; i < depth; ++i) {
+    const Layers::Block block(net, fmt::format("model.layers.{}", i));
+    const auto attention = [&](Value z) {
+      const Builder::Scope scope(b, "self_attn");
+      const auto rotated = [&](Value y) { return b.emit(ir::Opcode::rope, {y}, rotation); };
+      const std::int64_t width = dim / heads;
+      const Value q = rotated(split_heads(b, linear("q_proj", z, dim, "q"), heads));
+      const Value k = rotated(split_heads(b, linear("k_proj", z, kv_heads * width, "k"), kv_heads));
+      const Value v = split_heads(b, linear("v_proj", z, kv_heads * width, "v"), kv_heads);
+      const Value y = merge_heads(b, causal_attention(b, q, k, v));
+      return net.dropout("drop", linear("o_proj", y, dim, "proj"), dropout);
+    };
+    const auto mlp = [&](Value z) {
+      const Builder::Scope scope(b, "mlp");
+      const Value gate = b.emit(ir::Opcode::silu, {linear("gate_proj", z, hidden, "gate")});
+      const Value h = b.mul(gate, linear("up_proj", z, hidden, "fc1"));
+      return net.dropout("drop", linear("down_proj", h, dim, "fc2"), dropout);
+    };
+    x = net.join("attn", x, norm("input_layernorm"), attention,
+                 {.last = "self_attn.o_proj", .heads = heads, .branch_in_site = false});
+    x = net.join("mlp", x, norm("post_attention_layernorm"), mlp,
+                 {.last = "mlp.down_proj", .heads = heads, .branch_in_site = false});
+  }
+  x = net.rms_norm("model.norm", x, epsilon);
+  net.begin_head();
+  b.result("logits",
+           options.get_bool("tied") ? b.linear(x, words.table) : linear("lm_head", x, vocab, "head"));
+}
+
+}  // namespace
+
+const Family kLlama{
+    .name = "llama",
+    .doc = "Llama, as Hugging Face builds it",
+    .objective = "next_token",
+    .schema = {dim_parameter(768), depth_parameter(12), heads_parameter(12),
+               ir::int_parameter("kv_heads", 0, "heads of keys and values; 0: as many as heads").at_least(0),
+               ir::int_parameter("mlp_hidden", 2048, "channels inside the MLP").at_least(1).at_most(1 << 20),
+               vocab_parameter(32000), context_parameter(1024),
+               ir::float_parameter("norm_eps", 1e-6, "epsilon that RMS norms add to the mean square")
+                   .above(0)
+                   .below(1),
+               ir::float_parameter("rope_theta", 1e4, "base of the wavelengths of rotary positions").above(1),
+               ir::bool_parameter("tied", false, "use the embedding as the head's matrix"),
+               dropout_parameter()},
+    .build = build_llama,
+    .variants = {{"llama_nano",
+                  {{"dim", 96},
+                   {"depth", 12},
+                   {"heads", 4},
+                   {"kv_heads", 2},
+                   {"mlp_hidden", 256},
+                   {"vocab", 257},
+                   {"context", 256}}},
+                 {"smollm_135m",
+                  {{"dim", 576},
+                   {"depth", 30},
+                   {"heads", 9},
+                   {"kv_heads", 3},
+                   {"mlp_hidden", 1536},
+                   {"vocab", 49152},
+                   {"context", 2048},
+                   {"norm_eps", 1e-5},
+                   {"tied", true}}},
+                 {"tinyllama_1b",
+                  {{"dim", 2048},
+                   {"depth", 22},
+                   {"heads", 32},
+                   {"kv_heads", 4},
+                   {"mlp_hidden", 5632},
+                   {"vocab", 32000},
+                   {"context", 2048},
+                   {"norm_eps", 1e-5}}}}};
+
+}  // namespace rewire::models

@@ -1,0 +1,141 @@
+"""Writes the goldens of language models: Hugging Face's own GPT-2 and Llama (transformers) in float64, under the
+names of its weights and, of GPT-2, nanoGPT's layout of matrices. What its code casts to float32 is patched out.
+"""
+import json
+import math
+import sys
+
+import torch
+import torch.nn.functional as F
+import transformers
+from transformers.models.llama import modeling_llama
+
+from generate import ADAMW, FEW_BATCHES, NESTEROV, float32_values, gradients_of, train
+from pvt import write_golden
+
+RUNS = {"adamw": ADAMW, "nesterov": NESTEROV}
+MODELS = {
+    "gpt2_odd": dict(family="gpt2", vocab=13, context=7, dim=12, depth=2, heads=3),
+    "gpt2_long": dict(family="gpt2", vocab=11, context=66, dim=8, depth=2, heads=2, act_layer="gelu"),
+    "llama_odd": dict(family="llama", vocab=13, context=7, dim=12, depth=2, heads=3, mlp_hidden=20),
+    "llama_groups": dict(family="llama", vocab=11, context=66, dim=16, depth=2, heads=4, kv_heads=2, mlp_hidden=19,
+                         norm_eps=1e-5, tied=True),
+}
+BATCH = {"gpt2_odd": 3, "gpt2_long": 2, "llama_odd": 3, "llama_groups": 2}
+
+
+def patch_float32():
+    def norm(self, x):
+        return self.weight * x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.variance_epsilon)
+
+    def rotary(self, x, position_ids):
+        width = x.shape[-1] if self.config.head_dim is None else self.config.head_dim
+        rates = self.config.rope_parameters["rope_theta"] ** (-torch.arange(0, width, 2, dtype=x.dtype) / width)
+        angles = torch.cat((position_ids[..., None].to(x.dtype) * rates,) * 2, -1)
+        return angles.cos(), angles.sin()
+
+    modeling_llama.LlamaRMSNorm.forward = norm
+    modeling_llama.LlamaRotaryEmbedding.forward = rotary
+
+
+class Network(torch.nn.Module):
+    """Hugging Face's network. Its Conv1D weights, [inputs, outputs], are kept as [outputs, inputs]."""
+
+    def __init__(self, options):
+        super().__init__()
+        o = options
+        if o["family"] == "gpt2":
+            config = transformers.GPT2Config(
+                vocab_size=o["vocab"], n_positions=o["context"], n_embd=o["dim"], n_layer=o["depth"], n_head=o["heads"],
+                activation_function="gelu" if o.get("act_layer") == "gelu" else "gelu_new",
+                resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
+            kind = transformers.GPT2LMHeadModel
+        else:
+            config = transformers.LlamaConfig(
+                vocab_size=o["vocab"], max_position_embeddings=o["context"], hidden_size=o["dim"],
+                num_hidden_layers=o["depth"], num_attention_heads=o["heads"],
+                num_key_value_heads=o.get("kv_heads", o["heads"]), intermediate_size=o["mlp_hidden"],
+                rms_norm_eps=o.get("norm_eps", 1e-6), rope_theta=1e4, tie_word_embeddings=o.get("tied", False))
+            kind = transformers.LlamaForCausalLM
+        config._attn_implementation = "eager" if o["family"] == "gpt2" else "sdpa"
+        self.inner = kind(config).double()
+        self.weights = torch.nn.ParameterDict()
+        self.names, self.transposed = {}, set()
+        for name, weight in list(self.inner.named_parameters()):
+            key = name.replace(".", "/")  # a ParameterDict takes no dots
+            if weight.ndim == 2 and isinstance(self.inner.get_submodule(name.rpartition(".")[0]),
+                                               transformers.pytorch_utils.Conv1D):
+                self.transposed.add(name)
+            self.names[name] = key
+            value = weight.detach().T.contiguous() if name in self.transposed else weight.detach().clone()
+            self.weights[key] = torch.nn.Parameter(value)
+
+    def named_parameters(self, *args, **kwargs):
+        return ((name, self.weights[key]) for name, key in self.names.items())
+
+    def parameters(self, recurse=True):
+        return (weight for _, weight in self.named_parameters())
+
+    def draw(self, seed, step):
+        pass
+
+    def forward(self, tokens):
+        weights = {name: weight.T if name in self.transposed else weight for name, weight in self.named_parameters()}
+        return torch.func.functional_call(self.inner, weights, (tokens,)).logits
+
+    def loss(self, tokens, targets):
+        logits = self(tokens)
+        return logits, F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1)
+
+
+def perturb(network, generator):
+    for name, weight in network.named_parameters():
+        noise = torch.randn(weight.shape, generator=generator, dtype=torch.float64)
+        if weight.ndim > 1:
+            value = noise / math.sqrt(weight.shape[1]) if "wte" not in name and "embed" not in name else 0.5 * noise
+        elif "norm" in name or ".ln_" in name:
+            value = 0.3 * noise + (1.0 if name.endswith("weight") else 0.0)
+        else:
+            value = 0.3 * noise
+        weight.data = float32_values(value)
+
+
+def make_case(name):
+    options = dict(MODELS[name])
+    generator = torch.Generator().manual_seed(20261129)
+    network = Network(options)
+    perturb(network, generator)
+    shape = (FEW_BATCHES, BATCH[name], options["context"])
+    tokens = torch.randint(options["vocab"], shape, generator=generator)
+    targets = torch.randint(options["vocab"], shape, generator=generator)
+    targets[torch.rand(shape, generator=generator) < 0.2] = -1
+    weights = {key: value.detach().clone() for key, value in network.named_parameters()}
+    logits = network.eval()(tokens[0])
+    _, loss, gradients = gradients_of(network, tokens[0], targets[0])
+    tensors = {"input/tokens": tokens.int(), "input/targets": targets.int(), "logits": logits.detach(), "loss": loss}
+    for key, gradient in gradients.items():
+        tensors["weight/" + key] = weights[key].float()
+        tensors["gradient/" + key] = gradient
+    for run, o in RUNS.items():
+        for key, weight in network.named_parameters():
+            weight.data = weights[key].clone()
+        losses, norms, rates = train(network, tokens, targets, {**o, "label_smoothing": 0.0}, 0)
+        tensors.update({f"{run}/losses": losses, f"{run}/norms": norms, f"{run}/rates": rates})
+        for key, weight in network.named_parameters():
+            tensors[f"{run}/weight/{key}"] = weight.detach().float()
+    family = options.pop("family")
+    case = {"family": family, "model": options, "objective": {"name": "next_token"}, "plugins": [], "runs": RUNS,
+            "torch": torch.__version__, "transformers": transformers.__version__}
+    return {key: value.contiguous().clone() for key, value in tensors.items()}, {"case": json.dumps(case)}
+
+
+def main():
+    torch.set_num_threads(1)
+    patch_float32()
+    for name in MODELS:
+        if not sys.argv[1:] or any(name.startswith(prefix) for prefix in sys.argv[1:]):
+            write_golden(name, *make_case(name))
+
+
+if __name__ == "__main__":
+    main()
