@@ -34,9 +34,11 @@ def say(text):
 
 # Families with a loss of their own: what their peers are built of, and the views of a step.
 OWN_LOSS = {"mae": ("image", "channels", "patch", "dim", "depth", "heads", "decoder_dim", "decoder_depth", "decoder_heads"),
-            "dino": ("image", "channels", "patch", "dim", "depth", "heads", "hidden_dim", "bottleneck_dim", "out_dim")}
+            "dino": ("image", "channels", "patch", "dim", "depth", "heads", "hidden_dim", "bottleneck_dim", "out_dim"),
+            "gpt2": ("vocab", "context", "dim", "depth", "heads", "tied"),
+            "llama": ("vocab", "context", "dim", "depth", "heads", "kv_heads", "mlp_hidden", "tied")}
 OWN_CROPS = {"dino": {"local_crops": 4, "local_size": 16}}
-OWN_SETTINGS = {"mae": [], "dino": ["train.ema=0.99", "objective.freeze_last_layer=0",
+OWN_SETTINGS = {"mae": [], "gpt2": [], "llama": [], "dino": ["train.ema=0.99", "objective.freeze_last_layer=0",
                                     *(f"objective.{key}={value}" for key, value in OWN_CROPS["dino"].items())]}
 
 
@@ -359,6 +361,6 @@ def peer_shape(row):
     if row["family"] == "vit":
         return {**image, **{key: row[key] for key in ("patch", "dim", "depth", "heads")}}
     if row["family"] != "resnetv2":
-        sys.exit(f"bench: the peer has no network of the family '{row['family']}'; it has vit, resnetv2, mae and dino")
+        sys.exit(f"bench: the peer has no network of the family '{row['family']}'; it has vit, resnetv2, mae, dino, gpt2 and llama")
     return {"family": "resnetv2", **image, "width": row["width"], "depths": [int(depth) for depth in row["depths"]],
             "bottleneck": row["block"] == "bottleneck"}

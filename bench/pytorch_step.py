@@ -14,7 +14,7 @@ end). The line `kernels` asks for what a step launches on the GPU, the longest f
 bench/run.py keeps several of these alive and asks them in turn.
 
 "family": "resnetv2" in the model's JSON asks for bench/pytorch_resnetv2.py's network, "mae" and "dino" for those of
-bench/pytorch_self_supervised.py, whose losses are their own, "public" for timm's or torchvision's ("source"). Else it is timm's ViT written
+bench/pytorch_self_supervised.py, "gpt2" and "llama" for those of bench/pytorch_language.py, whose losses are their own, "public" for timm's or torchvision's ("source"). Else it is timm's ViT written
 plainly: scaled_dot_product_attention, exact GELU, LayerNorm with eps 1e-6. A step is what a `rewire` step is: loss with
 label smoothing, backward, clipping by the global norm, AdamW with decay on matrices, or the class in a Python file with its own
 defaults.
@@ -32,6 +32,7 @@ import torch._inductor.config as inductor
 import torch.nn.functional as F
 from torch import nn
 
+import pytorch_language
 import pytorch_resnetv2
 import pytorch_self_supervised
 import pytorch_strategies
@@ -187,8 +188,13 @@ class Trainer:
                 images = images.to(memory_format=torch.channels_last)
             self.inputs = images, torch.randint(0, model["classes"], (options.batch,), device=self.device)
         else:
-            shape = model | {"plain_join": JOINS["plain"]}
-            self.model = pytorch_self_supervised.make(family, Block, JOINS[options.residual], shape).to(self.device)
+            if family in ("gpt2", "llama"):
+                if options.residual != "plain":
+                    sys.exit(f"pytorch_step: {family} has plain joins only")
+                self.model = pytorch_language.make(family, model).to(self.device)
+            else:
+                shape = model | {"plain_join": JOINS["plain"]}
+                self.model = pytorch_self_supervised.make(family, Block, JOINS[options.residual], shape).to(self.device)
             self.inputs = self.model.inputs(options.batch, self.device)
         # compile() wraps the loss as well, so that it is one graph forward and one backward.
         self.loss = self.compiled(options.mode)

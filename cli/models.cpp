@@ -63,14 +63,14 @@ void print_list(const std::vector<ModelRow>& rows) {
 void print_table(const std::vector<ModelRow>& rows) {
   std::size_t width = 12;
   for (const ModelRow& row : rows) width = std::max(width, row.model->name.size());
-  print("{:<{}} {:>10} {:>12} {:>8}   {}\n", "name", width, "image", "parameters", "GMACs", "what it is");
+  print("{:<{}} {:>11} {:>12} {:>8}   {}\n", "name", width, "input", "parameters", "GMACs", "what it is");
   for (const auto& [model, cost] : rows) {
     std::vector<std::string> values = {std::string(model->family->name)};
     for (const ir::ParameterSpec& parameter : model->schema) {
       if (model->values.has(parameter.name))
         values.push_back(fmt::format("{}={}", parameter.name, parameter.default_text));
     }
-    print("{:<{}} {:>10} {:>12} {:>8.3f}   {}\n", model->name, width, cost.image, cost.parameters, cost.gmacs,
+    print("{:<{}} {:>11} {:>12} {:>8.3f}   {}\n", model->name, width, cost.input, cost.parameters, cost.gmacs,
           fmt::to_string(fmt::join(values, " ")));
   }
 }

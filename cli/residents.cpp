@@ -90,7 +90,7 @@ void info(const InfoRequest<List>& request) {
     object["weights"] = cost.parameters;
     object["gmacs"] = cost.gmacs;
     if (!request.json)
-      print("{} parameters, {:.3f} GMACs for an image of {}\n", cost.parameters, cost.gmacs, cost.image);
+      print("{} parameters, {:.3f} GMACs for an input of {}\n", cost.parameters, cost.gmacs, cost.input);
   }
   if (!request.json) print("\n");
   for (const ir::ParameterSpec& parameter : row.schema) {

@@ -70,8 +70,8 @@ void build_gpt2(Layers& net, const ir::Attributes& options, std::int64_t batch) 
     x = net.join("attn", x, norm("ln_1"), attention, {.last = "c_proj", .heads = heads});
     x = net.join("mlp", x, norm("ln_2"), mlp, {.last = "c_proj", .heads = heads});
   }
-  x = net.layer_norm("transformer.ln_f", x, {.epsilon = epsilon, .bias = bias});
   net.begin_head();
+  x = net.layer_norm("transformer.ln_f", x, {.epsilon = epsilon, .bias = bias});
   const bool tied = options.get_bool("tied");
   b.result("logits", tied ? b.linear(x, words.table)
                           : net.linear("lm_head", x, vocab, {.role = "head", .init = matrix, .bias = false}));
@@ -100,6 +100,7 @@ const Family kGpt2{
                dropout_parameter()},
     .build = build_gpt2,
     .variants = {{"gpt2_nano", gpt(96, 12, 3, 257, 256)},
+                 {"gpt2_small", gpt(768, 12, 12)},
                  {"gpt2_medium", gpt(1024, 24, 16)},
                  {"gpt2_large", gpt(1280, 36, 20)},
                  {"gpt2_xl", gpt(1600, 48, 25)}}};

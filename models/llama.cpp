@@ -75,8 +75,8 @@ void build_llama(Layers& net, const ir::Attributes& options, std::int64_t batch)
     x = net.join("mlp", x, norm("post_attention_layernorm"), mlp,
                  {.last = "mlp.down_proj", .heads = heads, .branch_in_site = false});
   }
-  x = net.rms_norm("model.norm", x, epsilon);
   net.begin_head();
+  x = net.rms_norm("model.norm", x, epsilon);
   b.result("logits",
            options.get_bool("tied") ? b.linear(x, words.table) : linear("lm_head", x, vocab, "head"));
 }

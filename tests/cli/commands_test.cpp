@@ -623,7 +623,7 @@ TEST_CASE("models, plugins and doctor print text and JSON") {
   CHECK(deit.at("weights") == 86567656);
   CHECK(deit.at("gmacs").get<double>() == Approx(17.6).epsilon(0).margin(0.05));
   CHECK_THAT(rewire_command({"models", "info", "oru_vit_s"}).out,
-             REWIRE_CATCH_CONTAINS("\n10685962 parameters, 0.711 GMACs for an image of 32x32x3\n"));
+             REWIRE_CATCH_CONTAINS("\n10685962 parameters, 0.711 GMACs for an input of 32x32x3\n"));
   // vit_s_cifar has six blocks: it is left out, and said to be. No model has a hundred: that is refused.
   const Outcome some =
       rewire_command({"models", "--plugin", plugin_file("gain") + ":layers=7", "--log-level", "info"});
