@@ -1,10 +1,11 @@
-"""What a GPU can do at its best, and from it the floor of a step: its products' times, and the bytes that all else must move
-over the bandwidth. Measured through PyTorch in the same run: copies larger than the caches, and the products of a step at
-their own shapes. Without PyTorch, rewire's own large copy and large product stand for all.
+"""What a GPU can do at its best, and from it the floor of a step, a lower bound on its time: the sum over its launches of the
+longer of bytes / bandwidth and FLOPs / peak. Both are measured in the same run, through PyTorch: a copy larger than the caches,
+and a large product of each precision. Without PyTorch, rewire's own copy and product replace them.
 """
 import statistics
 
 COPY_BYTES = 2 << 30
+SQUARE = 8192
 
 
 class MeasuredByPyTorch:
@@ -39,44 +40,20 @@ class MeasuredByPyTorch:
             self.torch.cuda.empty_cache()
         return self.known["copy"]
 
-    def product_seconds(self, products):
-        """One call, its operands laid out as the step's; several sets of them where one would stay in the cache. An f32 result
-        of 16-bit operands is timed as theirs, which writes less."""
-        key = tuple(products[name] for name in ("batch", "m", "n", "k", "a_transposed", "b_transposed", "a_repeats", "b_repeats",
-                                                "dtype", "tf32"))
-        if key not in self.known:
-            self.known[key] = self.timed_product(*key)
-            self.torch.cuda.empty_cache()  # the contenders want the card's memory
-        return self.known[key]
-
-    def timed_product(self, batch, m, n, k, a_transposed, b_transposed, a_repeats, b_repeats, dtype, tf32):
-        torch = self.torch
-        kind = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "f64": torch.float64}[dtype]
-        torch.backends.cuda.matmul.allow_tf32 = tf32
-
-        def operand(rows, columns, transposed=False, repeats=False):
-            shape = (columns, rows) if transposed else (rows, columns)
-            made = torch.randn((1 if repeats else batch, *shape), device="cuda", dtype=kind)
-            return (made.mT if transposed else made).expand(batch, rows, columns)
-
-        each = (m * k + k * n + m * n) * batch * kind.itemsize
-        sets = [(operand(m, k, a_transposed, a_repeats), operand(k, n, b_transposed, b_repeats), operand(m, n))
-                for _ in range(max(1, min(8, (256 << 20) // each)))]
-        turn = [0]
-
-        def work():
-            a, b, c = sets[turn[0] % len(sets)]
-            turn[0] += 1
-            torch.bmm(a, b, out=c) if batch > 1 else torch.mm(a[0], b[0], out=c[0])
-
-        return self.seconds(work)
+    def peak(self, dtype="bf16", tf32=False):
+        """FLOPs a second of a large product of this precision."""
+        if (dtype, tf32) not in self.known:
+            torch, kind = self.torch, {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64"}[dtype]
+            a, b, c = (torch.randn((SQUARE, SQUARE), device="cuda", dtype=getattr(torch, kind)) for _ in range(3))
+            torch.backends.cuda.matmul.allow_tf32 = tf32
+            self.known[dtype, tf32] = 2 * SQUARE ** 3 / self.seconds(lambda: torch.mm(a, b, out=c))
+            del a, b, c
+            torch.cuda.empty_cache()  # the contenders want the card's memory
+        return self.known[dtype, tf32]
 
     def facts(self):
-        square = {"batch": 1, "m": 8192, "n": 8192, "k": 8192, "a_transposed": False, "b_transposed": False, "a_repeats": False,
-                  "b_repeats": False, "dtype": "bf16", "tf32": False}
-        return {"by": f"PyTorch {self.torch.__version__}, products at their own shapes",
-                "copy_gb_s": self.copy_bandwidth() * 1e-9,
-                "bf16_8192_tflop_s": 2 * 8192 ** 3 / self.product_seconds(square) * 1e-12}
+        return {"by": f"PyTorch {self.torch.__version__}, a product of {SQUARE} x {SQUARE} of each precision",
+                "copy_gb_s": self.copy_bandwidth() * 1e-9, "bf16_8192_tflop_s": self.peak() * 1e-12}
 
 
 class ReportedByRewire:
@@ -88,31 +65,35 @@ class ReportedByRewire:
     def copy_bandwidth(self):
         return self.ceilings["copy_gb_s"] * 1e9
 
-    def product_seconds(self, products):
-        return 2 * products["batch"] * products["m"] * products["n"] * products["k"] / (self.ceilings["gemm_gflop_s"] * 1e9)
+    def peak(self, dtype="bf16", tf32=False):
+        return self.ceilings["gemm_gflop_s"] * 1e9
 
     def facts(self):
-        return {"by": "rewire, all products at the rate of a large one", **self.ceilings}
+        return {"by": "rewire, one large product for all precisions", **self.ceilings}
 
 
-def products_of(launch):
-    """The products of a row of a profile, in numbers; None where it computes none."""
-    if launch["name"].startswith("gemm") and "products" not in launch:
-        raise ValueError(f"the profile has no sizes of '{launch['name']}'")
-    return launch.get("products")
+def precision(launch):
+    """Dtype and TF32 of a product or convolution of a profile. Other kernels' products are of bf16 at best: None."""
+    name = launch["name"]
+    if name.startswith("gemm"):
+        if "products" not in launch:
+            raise ValueError(f"the profile has no sizes of '{name}'")
+        return launch["products"]["dtype"], launch["products"]["tf32"]
+    if name.startswith("convolution"):
+        kind = next(word for word in name.replace(",", " ").split() if word in ("bf16", "tf32", "f32"))
+        return ("f32", True) if kind == "tf32" else (kind, False)
+    return None
 
 
 def floor(ceilings, profile):
-    """Of the launches that `rewire bench --device cuda --profile --json` lists."""
-    seconds = moved = launches = 0
+    """Of the launches that `rewire bench --device cuda --profile --json` lists: each takes at least as long as its bytes at the
+    copy's bandwidth, and as its FLOPs at the peak of their precision; launches follow one another."""
+    products, kernels = ({"ms": 0, "mb": 0, "launches": 0} for _ in range(2))
     for launch in profile:
-        products = products_of(launch)
-        if products:
-            launches += launch["launches"]
-            seconds += launch["launches"] * products["calls"] * ceilings.product_seconds(products)
-        else:
-            moved += launch["bytes"]
-    kernels = moved / ceilings.copy_bandwidth()
-    total = (seconds + kernels) * 1e3
-    return {"floor_ms": total, "floor_median_ms": total, "gemm": {"ms": seconds * 1e3, "launches": launches},
-            "kernels": {"ms": kernels * 1e3, "mb": moved * 1e-6}}
+        kind = precision(launch)
+        part = products if kind else kernels
+        part["ms"] += 1e3 * max(launch["bytes"] / ceilings.copy_bandwidth(), launch["flops"] / ceilings.peak(*(kind or ())))
+        part["mb"] += launch["bytes"] * 1e-6
+        part["launches"] += launch["launches"]
+    total = products["ms"] + kernels["ms"]
+    return {"floor_ms": total, "floor_median_ms": total, "gemm": products, "kernels": kernels}

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "codegen/append_maps.h"
 #include "codegen/fuse/launches.h"
 #include "codegen/fuse/prepare.h"
 #include "codegen/lowering_steps.h"
@@ -33,6 +34,12 @@ constexpr Pass kPasses[] = {
     // Forms groups of ops and places values in memory. A group becomes a tile kernel, a call becomes a
     // library call.
     {"launches", [](State& s) { s.program = make_launches(std::move(s.prepared), s.options); }, true},
+    // Kernels that end a sum take over the maps that read it (vertical fusion).
+    {kAppendMaps,
+     [](State& s) {
+       if (s.options.fuse && s.options.does(kAppendMaps)) append_maps(s.program);
+     },
+     true},
     // Kernels that differ only in numbers share one code.
     {kShareCode,
      [](State& s) {

@@ -20,13 +20,15 @@ inline constexpr std::string_view kMergeAxes = "merge_axes";        // tile/simp
 inline constexpr std::string_view kConcatWindows =
     "concat_windows";  // operands are written into the concat's result
 inline constexpr std::string_view kCopyElision =
-    "copy_elision";                                           // a value is written where its copy would be
-inline constexpr std::string_view kTwins = "twins";           // twins.h
-inline constexpr std::string_view kShareCode = "share_code";  // shared_code.h
-inline constexpr std::string_view kTables = "tables";         // tables.h
+    "copy_elision";                                             // a value is written where its copy would be
+inline constexpr std::string_view kTwins = "twins";             // twins.h
+inline constexpr std::string_view kAppendMaps = "append_maps";  // append_maps.h
+inline constexpr std::string_view kShareCode = "share_code";    // shared_code.h
+inline constexpr std::string_view kTables = "tables";           // tables.h
 
-inline constexpr std::array kLoweringSteps = {
-    kFuse,        kUnifyViews, kWideningCasts, kLowerArgmax, kLowerIndexed, kMergePads, kMergeGroups,
-    kBiasInCalls, kMergeAxes,  kConcatWindows, kCopyElision, kTwins,        kShareCode, kTables};
+inline constexpr std::array kLoweringSteps = {kFuse,         kUnifyViews,    kWideningCasts, kLowerArgmax,
+                                              kLowerIndexed, kMergePads,     kMergeGroups,   kBiasInCalls,
+                                              kMergeAxes,    kConcatWindows, kCopyElision,   kTwins,
+                                              kAppendMaps,   kShareCode,     kTables};
 
 }  // namespace rewire::codegen

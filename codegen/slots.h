@@ -30,6 +30,13 @@ class RangeSums {
 
 class Slots {
  public:
+  struct Use {
+    std::size_t buffer;
+    bool writes;
+  };
+  /// Returns the buffers of a launch; one that it reads and writes may be there twice.
+  static std::vector<Use> uses_of(const Launch& launch);
+
   /// Puts each launch into a slot of its own, at its place in the program. Buffers of more than `large`
   /// bytes count as large in Moved.
   Slots(const Program& program, std::int64_t large);
@@ -57,12 +64,6 @@ class Slots {
   std::size_t unite(std::size_t a, std::size_t b);
 
  private:
-  struct Use {
-    std::size_t buffer;
-    bool writes;
-  };
-  static std::vector<Use> uses_of(const Launch& launch);
-
   struct At {
     std::size_t place;
   };

@@ -38,6 +38,7 @@ constexpr std::array<Card, 9> kCards = {{{"a100", 80, 108, 2.039e12, 312e12, 156
 // H200 (bench/results/2026-11-27-*-networks.json, -layers.json). docs/design/tuning.md has how well they fit.
 constexpr double kReached = 0.86;       // share of the memory's bandwidth that a copy reaches
 constexpr double kLatency = 0.73e-6;    // seconds from a load to its value under full traffic
+constexpr double kSustained = 0.8;      // share of the tensor cores' rate that a large product reaches
 constexpr double kOwn = 0.47;           // share of the tensor cores' rate that mma.sync reaches
 constexpr double kWarps = 9.6;          // a multiprocessor with so many warps in step waits half of its time
 constexpr double kAttention = 0.2;      // share of the tensor cores' rate, of cuDNN's attention
@@ -338,6 +339,55 @@ Prediction predict_convolution(const DeviceConvolution& call, double flops, Pred
   return overlapping({{flops / (share * peak), on_units ? Bound::f32 : Bound::tensor}, moving}, kKernels);
 }
 
+bool is_attention(const OpCall& call) {
+  return call.op.code == ir::Opcode::attention || call.op.code == ir::Opcode::attention_grad;
+}
+
+Prediction predicted(const Program& program, const Launch& launch, const DeviceTarget& target,
+                     const Card& card, bool tf32) {
+  if (const auto* kernel = std::get_if<KernelLaunch>(&launch))
+    return KernelTime(program, *kernel, target, card).predict();
+  if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) return product(program, *gemm, target, card, tf32);
+  const LaunchCost cost = cost_of(program, launch);
+  const auto bytes = static_cast<double>(cost.bytes), flops = static_cast<double>(cost.flops);
+  const Prediction moving{bytes / (kReached * card.bytes_per_second), Bound::memory};
+  const auto& call = std::get<OpCall>(launch);
+  const ir::Opcode code = call.op.code;
+  if (is_attention(call) && device_attention(program, call))
+    return overlapping({{flops / (kAttention * card.bf16_flops), Bound::tensor}, moving}, kKernels);
+  if (const auto convolution = device_convolution(program, call, tf32))
+    return predict_convolution(*convolution, flops, moving, card);
+  const bool on_device = code == ir::Opcode::rfft_pairs || code == ir::Opcode::irfft_pairs;
+  return on_device ? overlapping({moving}, kKernels) : Prediction{bytes / kHostBytes, Bound::memory};
+}
+
+/// Returns the operations per second that products of a precision sustain.
+double sustained(const Card& card, ir::DType dtype, bool tf32) {
+  const auto& [shares, peak] = precision(card, dtype, tf32);
+  return &shares == &kF32 ? peak : kSustained * peak;
+}
+
+double least_seconds(const Program& program, const Launch& launch, const Card& card, bool tf32) {
+  const LaunchCost cost = cost_of(program, launch);
+  const double memory = static_cast<double>(cost.bytes) / (kReached * card.bytes_per_second);
+  const auto flops = static_cast<double>(cost.flops);
+  if (const auto* kernel = std::get_if<KernelLaunch>(&launch)) {
+    double products = 0;
+    for (const auto& [node, each] : work_of(program, *kernel).products) products += static_cast<double>(each);
+    return std::max(
+        {memory, products / sustained(card, ir::DType::bf16, false), (flops - products) / card.f32_flops});
+  }
+  if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
+    const DeviceGemmShape shape = device_gemm_calls(program, *gemm, tf32).front().shape;
+    return std::max(memory, flops / sustained(card, shape.dtype, shape.tf32));
+  }
+  const auto& call = std::get<OpCall>(launch);
+  if (is_attention(call)) return std::max(memory, flops / sustained(card, ir::DType::bf16, false));
+  if (const auto convolution = device_convolution(program, call, tf32))
+    return std::max(memory, flops / sustained(card, convolution->dtype, convolution->tf32));
+  return memory;
+}
+
 }  // namespace
 
 std::vector<std::string> card_names() {
@@ -367,21 +417,9 @@ std::string_view bound_name(Bound bound) {
 
 Prediction predict(const Program& program, const Launch& launch, const DeviceTarget& target, const Card& card,
                    bool tf32) {
-  if (const auto* kernel = std::get_if<KernelLaunch>(&launch))
-    return KernelTime(program, *kernel, target, card).predict();
-  if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) return product(program, *gemm, target, card, tf32);
-  const LaunchCost cost = cost_of(program, launch);
-  const auto bytes = static_cast<double>(cost.bytes), flops = static_cast<double>(cost.flops);
-  const Prediction moving{bytes / (kReached * card.bytes_per_second), Bound::memory};
-  const auto& call = std::get<OpCall>(launch);
-  const ir::Opcode code = call.op.code;
-  const bool is_attention = code == ir::Opcode::attention || code == ir::Opcode::attention_grad;
-  if (is_attention && device_attention(program, call))
-    return overlapping({{flops / (kAttention * card.bf16_flops), Bound::tensor}, moving}, kKernels);
-  if (const auto convolution = device_convolution(program, call, tf32))
-    return predict_convolution(*convolution, flops, moving, card);
-  const bool on_device = code == ir::Opcode::rfft_pairs || code == ir::Opcode::irfft_pairs;
-  return on_device ? overlapping({moving}, kKernels) : Prediction{bytes / kHostBytes, Bound::memory};
+  Prediction prediction = predicted(program, launch, target, card, tf32);
+  prediction.least_seconds = least_seconds(program, launch, card, tf32);
+  return prediction;
 }
 
 }  // namespace rewire::codegen::cuda

@@ -16,6 +16,10 @@
 //                cores' rate, or of operands at the L2 cache's, plus kTile each and its epilogue's arithmetic;
 //                with its bytes' time, by the cube root of the sum of cubes
 //   a convolution = its multiply-adds at a share of a rate, which depends on its pass and precision
+// A launch cannot take less than
+//   least      = the longer of bytes / (kReached bandwidth) and operations / the rate of their units; of tensor
+//                cores the rate that a large product sustains, kSustained of the data sheet's. Tensors that are
+//                still in the L2 cache may be read faster, which this leaves out.
 // bench/results/2026-11-29-time-model.md compares it with what launches took.
 #pragma once
 
@@ -51,6 +55,7 @@ std::string_view bound_name(Bound bound);
 struct Prediction {
   double seconds = 0;
   Bound bound = Bound::launch;
+  double least_seconds = 0;
 };
 /// Predicts a launch's time. `tf32`: products of f32 may be of TF32. An op of the host takes the time of
 /// copying its operands out and its results in.

@@ -29,22 +29,23 @@ std::vector<PredictedTime> predicted_times(const codegen::Program& program,
                                            const codegen::cuda::Card& card, bool tf32) {
   std::vector<double> seconds;
   std::vector<LaunchLabel> labels;
+  std::vector<codegen::cuda::Prediction> predictions;      // by launch
   std::map<std::string, codegen::cuda::Prediction> known;  // launches with the same code share one
-  std::map<std::string, std::string_view> bounds;          // by the row's name
   for (const codegen::Launch& launch : program.launches) {
     labels.push_back({library_name(program, launch, tf32)});
-    const bool named = !labels.back().name.empty();
-    const std::string key = named ? labels.back().name : codegen::code_key(launch);
+    const std::string key = labels.back().name.empty() ? codegen::code_key(launch) : labels.back().name;
     auto found = known.find(key);
     if (found == known.end())
       found = known.emplace(key, codegen::cuda::predict(program, launch, target, card, tf32)).first;
+    predictions.push_back(found->second);
     seconds.push_back(found->second.seconds);
-    bounds.emplace(named ? key : codegen::short_name(launch), codegen::cuda::bound_name(found->second.bound));
   }
   std::vector<PredictedTime> rows;
   for (LaunchTime& time : launch_times(program, seconds, labels)) {
-    const std::string_view bound = bounds.at(time.name);
-    rows.push_back({std::move(time), bound});
+    double least = 0;
+    for (const LaunchSpan& span : time.spans) least += predictions[span.at].least_seconds;
+    const codegen::cuda::Bound bound = predictions[time.spans.front().at].bound;
+    rows.push_back({std::move(time), codegen::cuda::bound_name(bound), least});
   }
   return rows;
 }

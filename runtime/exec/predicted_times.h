@@ -11,7 +11,8 @@ namespace rewire::runtime {
 
 struct PredictedTime {
   LaunchTime time;
-  std::string_view bound;  // what bounds it: codegen::cuda::bound_name()
+  std::string_view bound;    // what bounds it: codegen::cuda::bound_name()
+  double least_seconds = 0;  // a lower bound (codegen/cuda/time_model.h)
 };
 
 /// Returns the times in descending order. Launches of the same code are one row, with the names of `rewire bench

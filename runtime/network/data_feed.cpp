@@ -108,13 +108,14 @@ void refuse_of_images(const Source& source, const Recipe& recipe) {
 }
 
 /// Returns the threads that prepare batches. On a host the step itself uses all cores.
-int data_threads(const Recipe& recipe, Target target) {
+int data_threads(const Recipe& recipe, Target target, int cores) {
   if (recipe.data.threads > 0) return static_cast<int>(recipe.data.threads);
-  return target == Target::device ? usable_cores() : 1;
+  if (target == Target::host) return 1;
+  return cores > 0 ? cores : usable_cores();
 }
 
 std::unique_ptr<Source> open_source(const Recipe& recipe, Split split, const NetworkFace& face, bool trains,
-                                    const std::vector<std::string>& names) {
+                                    const std::vector<std::string>& names, int cores) {
   const RecipeData& data = recipe.data;
   std::unique_ptr<Source> source =
       make_source(recipe.source, {split, asked_fields(face), static_cast<std::uint64_t>(recipe.seed)});
@@ -122,7 +123,7 @@ std::unique_ptr<Source> open_source(const Recipe& recipe, Split split, const Net
     if (classes(face) != 0) images = map_classes(std::move(images), names);
     if (split == Split::train) images = reduce(std::move(images), data);
     if (!data.cache.empty())
-      images = cache_decoded(std::move(images), {data.cache, data_threads(recipe, Target::device)});
+      images = cache_decoded(std::move(images), {data.cache, data_threads(recipe, Target::device, cores)});
     source = std::move(images);
   } else {
     refuse_of_images(*source, recipe);
@@ -174,13 +175,13 @@ std::vector<float> present_classes(const ImageSource& source, std::int64_t class
 }
 
 LoaderOptions loader_options(const Recipe& recipe, Split split, bool trains, const Source& source,
-                             const NetworkFace& face, Target target) {
+                             const NetworkFace& face, Target target, int cores) {
   LoaderOptions options;
   options.training = trains;
   options.batch = options.training ? recipe.train.shard_batch() : recipe.eval.batch;
   if (!options.training && face.batch == 1) options.batch = std::min(options.batch, source.count());
   options.seed = static_cast<std::uint64_t>(recipe.seed);
-  options.threads = data_threads(recipe, target);
+  options.threads = data_threads(recipe, target, cores);
   options.prefetch = recipe.data.prefetch;
   options.repeats = trains ? recipe.data.aug_repeats : 1;
   const auto* const images = dynamic_cast<const ImageSource*>(&source);
@@ -282,9 +283,9 @@ Target target_of(std::string_view engine) {
 }
 
 DataFeed::DataFeed(const Recipe& recipe, Split split, const NetworkFace& face, bool trains,
-                   const std::vector<std::string>& classes, Target target)
-    : source_(open_source(recipe, split, face, trains, classes)),
-      options_(loader_options(recipe, split, trains, *source_, face, target)),
+                   const std::vector<std::string>& classes, Target target, int cores)
+    : source_(open_source(recipe, split, face, trains, classes, cores)),
+      options_(loader_options(recipe, split, trains, *source_, face, target, cores)),
       pipeline_(source_->pipeline({.asked = asked_fields(face),
                                    .transforms = transform_values(recipe),
                                    .views = trains ? views_of(recipe, face) : std::vector<ViewSpec>(),

@@ -49,9 +49,10 @@ class DataFeed {
       : DataFeed(recipe, split, face, split == Split::train) {}
   /// `trains`: shuffled, augmented and in whole batches of a shard of train.batch; else in order, with the transforms
   /// of evaluation. `classes`: the network's class names by label (map_classes); empty: the data's own. For a device,
-  /// images are u8 where that loses nothing: programs need take_bytes().
+  /// images are u8 where that loses nothing: programs need take_bytes(), and batches are prepared on `cores` threads, 0:
+  /// usable_cores(), if the recipe does not say how many.
   DataFeed(const Recipe& recipe, Split split, const NetworkFace& face, bool trains,
-           const std::vector<std::string>& classes = {}, Target target = Target::host);
+           const std::vector<std::string>& classes = {}, Target target = Target::host, int cores = 0);
   DataFeed(const DataFeed&) = delete;
   DataFeed& operator=(const DataFeed&) = delete;
 

@@ -181,7 +181,8 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
   keys.push_back(
       row("data", "threads", &data.threads,
           "threads that prepare batches; 0: one per core that the process may use if the steps are "
-          "computed on a GPU, and one in all if they are computed on these cores",
+          "computed on a GPU (ranks of one host divide the cores that they share), and one in all if "
+          "they are computed on these cores",
           {0, 256}));
   keys.push_back(
       row("data", "prefetch", &data.prefetch, "largest number of batches prepared ahead", {1, 1024}));

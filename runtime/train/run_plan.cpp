@@ -9,6 +9,7 @@
 #include "ir/error.h"
 #include "ir/verify.h"
 #include "runtime/device/log.h"
+#include "runtime/group/shared_cores.h"
 #include "runtime/measure/neighbours.h"
 
 namespace rewire::runtime {
@@ -36,11 +37,11 @@ std::string metric_of_best(const Recipe& recipe, const RunPrograms& programs,
 
 /// Returns the training images that eval.knn compares with, in batches of the evaluation's size.
 std::unique_ptr<const DataFeed> make_bank(Recipe recipe, const NetworkFace& face, std::int64_t batch,
-                                          Target target) {
+                                          Target target, int cores) {
   if (recipe.eval.knn == 0) return nullptr;
   recipe.eval.batch = batch;
   auto data = std::make_unique<const DataFeed>(recipe, Split::train, face, /*trains=*/false,
-                                               std::vector<std::string>(), target);
+                                               std::vector<std::string>(), target, cores);
   if (data->batch() != batch) {
     user_error(
         "eval.knn={}: an evaluation batch has {} images, but there are only {} to train on: lower eval.batch",
@@ -112,10 +113,11 @@ RunPlan::RunPlan(const TrainRequest& request, const RunProgress* start, const st
     : recipe(request.recipe),
       rank(request.group->rank()),
       ranks(request.group->size()),
+      cores(own_cores(*request.group)),
       face(training_face(request.network, recipe.objective)),
-      train_data(recipe, Split::train, face, /*trains=*/true, {}, target_of(request.engine)),
-      test_data(recipe, Split::test, face, /*trains=*/false, {}, target_of(request.engine)),
-      bank_data(make_bank(recipe, face, test_data.batch(), target_of(request.engine))),
+      train_data(recipe, Split::train, face, /*trains=*/true, {}, target_of(request.engine), cores),
+      test_data(recipe, Split::test, face, /*trains=*/false, {}, target_of(request.engine), cores),
+      bank_data(make_bank(recipe, face, test_data.batch(), target_of(request.engine), cores)),
       data(train_data.source().identity()),
       evaluated(test_data.source().identity()),
       begins(place_with(data, train_data.source().name(), recipe, start, run)),

@@ -24,7 +24,8 @@ std::map<std::string, int, std::less<>> owners_of_weights(const ir::Module& modu
 struct RunPlan {
   /// Plans the run in the folder `run` that is at `start`, or a new one. Throws UserError if recipe, network
   /// and data do not fit together, or the run has been trained on other data, unless data.changed=accept:
-  /// then it goes on with the next epoch. The request must outlive it.
+  /// then it goes on with the next epoch. The request must outlive it. All ranks of
+  /// its group plan together.
   explicit RunPlan(const TrainRequest& request, const RunProgress* start = nullptr,
                    const std::string& run = "");
 
@@ -49,6 +50,7 @@ struct RunPlan {
 
   const Recipe& recipe;
   const int rank, ranks;
+  const int cores;  // for the threads that prepare batches (runtime/group/shared_cores.h)
   NetworkFace face;
   DataFeed train_data, test_data;
   std::unique_ptr<const DataFeed>

@@ -272,6 +272,27 @@ class Work(unittest.TestCase):
         self.assertLess(time.monotonic() - start, 4)
         self.assertIsNone(peer.piped)
 
+    def test_floor_is_the_longer_of_bytes_and_flops(self):
+        class Ceilings:
+            def copy_bandwidth(self):
+                return 1e9
+
+            def peak(self, dtype="bf16", tf32=False):
+                return {("bf16", False): 8e9, ("f32", True): 4e9, ("f32", False): 1e9}[dtype, tf32]
+
+        def launch(name, bytes, flops, **rest):
+            return {"name": name, "launches": 1, "ms": 9, "bytes": bytes, "flops": flops, **rest}
+
+        found = gpu_ceilings.floor(Ceilings(), [
+            launch("gemm 1x1x1 bf16", 1e6, 16e6, products=dict(PRODUCTS, dtype="bf16", tf32=False)),  # 2 ms of FLOPs
+            launch("gemm 1x1x1 f32", 3e6, 1e6, products=dict(PRODUCTS, dtype="f32", tf32=False)),  # 3 ms of bytes
+            launch("convolution forward 1x1x1x1 by 1x1x1x1 nhwc tf32, cuDNN 9", 1e6, 20e6),  # 5 ms of FLOPs
+            launch("blocks_0_attn_attention_2x50", 1e6, 56e6),  # 7 ms of FLOPs, at the best rate
+            launch("blocks_0_attn_qkv_rows_2x50x16", 11e6, 8e6)])  # 11 ms of bytes
+        self.assertAlmostEqual(found["gemm"]["ms"], 10)
+        self.assertAlmostEqual(found["kernels"]["ms"], 18)
+        self.assertAlmostEqual(found["floor_ms"], 28)
+
     def test_product_without_sizes(self):
         with self.assertRaisesRegex(ValueError, "no sizes of 'gemm 8x8x8'"):
             gpu_ceilings.floor(gpu_ceilings.ReportedByRewire({"copy_gb_s": 1, "gemm_gflop_s": 1}),

@@ -204,17 +204,21 @@ TEST_CASE("every launch of a profile was predicted, and every launch that was pr
     measured[name.substr(0, name.find(", algorithm"))] = {row.at("launches"), row.at("bytes"),
                                                           row.at("flops")};
   }
-  double total = 0;
+  double total = 0, least = 0;
   for (const Json& row : object.at("predicted")) {
     told[row.at("name")] = {row.at("launches"), row.at("bytes"), row.at("flops")};
-    CHECK(row.at("ms") > 0);
+    CHECK(row.at("ms") > row.at("least_ms"));
+    CHECK(row.at("least_ms") > 0);
     total += row.at("ms").get<double>();
+    least += row.at("least_ms").get<double>();
   }
   CHECK(told == measured);
   CHECK(object.at("ms").get<double>() == Approx(total));
+  CHECK(object.at("least_ms").get<double>() == Approx(least));
   const Outcome text = rewire_command(Words{"dump", "--stage", "times"} + network);
   CHECK_THAT(text.out, REWIRE_CATCH_CONTAINS("predicted for h100") &&
-                           REWIRE_CATCH_CONTAINS("total, one launch at a time"));
+                           REWIRE_CATCH_CONTAINS("total, one launch at a time") &&
+                           REWIRE_CATCH_CONTAINS("least: for each launch, "));
   CHECK(rewire_command(Words{"dump", "--stage", "times", "--arch", "sm_90"} + network).err ==
         "rewire: dump: --stage times takes the architecture of --card: drop --arch\n");
 }

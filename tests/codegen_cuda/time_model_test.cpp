@@ -72,6 +72,29 @@ TEST_CASE("what only moves takes its bytes at a copy's rate, and little more") {
   }
 }
 
+TEST_CASE(
+    "a launch takes at least its bytes at a copy's rate, and its FLOPs at what a large product sustains") {
+  for (const std::string& name : card_names()) {
+    CAPTURE(name);
+    const Card& on = card(name);
+    const double rate = 0.86 * on.bytes_per_second;
+    const auto least = [&](const Program& program, bool tf32 = false) {
+      return of_first(program, on, tf32).least_seconds;
+    };
+    const std::int64_t rows = 1 << 12, lanes = 1024;
+    const double elements = static_cast<double>(rows * lanes);
+    CHECK(least(map_of(rows, lanes, ir::Opcode::neg, 1)) == Approx(8 * elements / rate));
+    CHECK(least(map_of(rows, lanes, ir::Opcode::neg, 10000)) == Approx(1e4 * elements / on.f32_flops));
+    const double flops = 2.0 * 4096 * 4096 * 4096;
+    CHECK(least(product_of(4096, 4096, 4096, DType::bf16)) == Approx(flops / (0.8 * on.bf16_flops)));
+    CHECK(least(product_of(4096, 4096, 4096, DType::f32)) == Approx(flops / on.f32_flops));
+    CHECK(least(product_of(4096, 4096, 4096, DType::f32), true) == Approx(flops / (0.8 * on.tf32_flops)));
+    CHECK(least(product_of(4096, 4096, 8, DType::bf16)) == Approx(2 * (4096.0 * 4096 + 2 * 4096 * 8) / rate));
+    CHECK(least(map_of(4, 64, ir::Opcode::neg, 1)) <
+          1e-2 * of_first(map_of(4, 64, ir::Opcode::neg, 1), on).seconds);
+  }
+}
+
 TEST_CASE("what computes much is bound by its units, and a few rows by the launch") {
   const Card& on = card("h100");
   const std::int64_t rows = 132 * 128, lanes = 1024;  // waves of blocks, all of them full

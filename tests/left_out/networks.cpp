@@ -48,6 +48,8 @@ constexpr Row kRows[] = {
     {codegen::kConcatWindows, Effect::bits},
     {codegen::kCopyElision, Effect::bits},
     {codegen::kTwins, Effect::bits},
+    {codegen::kAppendMaps, Effect::nothing,
+     "the networks are so small that maps of sums fit their large kernels"},
     {codegen::kShareCode, Effect::bits},
     {codegen::kTables, Effect::bits},
 };

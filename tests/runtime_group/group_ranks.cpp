@@ -16,7 +16,9 @@
 #include <vector>
 
 #include "ir/error.h"
+#include "runtime/device/process.h"
 #include "runtime/group/group.h"
+#include "runtime/group/shared_cores.h"
 
 namespace rewire::test {
 namespace {
@@ -90,6 +92,8 @@ void others(Group& group) {
     const std::vector<float> theirs = shard(rank, 33);
     check(std::equal(theirs.begin(), theirs.end(), all.begin() + 33 * rank), "gather");
   }
+  const int cores = runtime::own_cores(group);
+  check(cores >= 1 && cores <= runtime::usable_cores(), "cores");
   group.barrier();
   if (group.rank() == 0) fmt::print("{} ranks\n", group.size());
 }

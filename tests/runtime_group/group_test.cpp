@@ -4,8 +4,10 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/group/group.h"
+#include "runtime/group/shared_cores.h"
 #include "tests/runtime_group/launcher.h"
 #include "tests/support/catch.h"
 
@@ -33,6 +35,33 @@ TEST_CASE("A sum of eight shards has the same bits on 1, 2, 4 and 8 ranks") {
 TEST_CASE("Bytes are broadcast and gathered in the order of ranks") {
   if (!has_mpirun()) return;
   for (const int count : {1, 2, 4}) CHECK(ranks(count, "others").text == fmt::format("{} ranks\n", count));
+}
+
+/// A rank on `host` that may run on the cores [first, end), of which a quota leaves `usable`; 0: all.
+runtime::RankCores cores(char host, int first, int end, int usable = 0) {
+  runtime::RankCores made;
+  made.host[0] = host;
+  for (int core = first; core < end; ++core)
+    made.bound[static_cast<std::size_t>(core / 64)] |= std::uint64_t{1} << (core % 64);
+  made.usable = usable == 0 ? end - first : usable;
+  return made;
+}
+
+TEST_CASE("Ranks divide the cores that they share with others of their host, and a quota") {
+  using runtime::core_share;
+  using Ranks = std::vector<runtime::RankCores>;
+  CHECK(core_share(Ranks{cores('a', 0, 12)}, 0) == 12);
+  CHECK(core_share(Ranks(8, cores('a', 0, 64)), 5) == 8);
+  CHECK(core_share(Ranks(3, cores('a', 60, 69)), 2) == 3);
+  CHECK(core_share(Ranks(4, cores('a', 0, 2)), 3) == 1);
+  const Ranks bound = {cores('a', 0, 4), cores('a', 4, 8), cores('b', 0, 4), cores('b', 4, 8)};
+  for (int rank = 0; rank < 4; ++rank) CHECK(core_share(bound, rank) == 4);
+  const Ranks hosts = {cores('a', 0, 16), cores('b', 0, 16), cores('b', 0, 16), cores('b', 0, 16)};
+  CHECK(core_share(hosts, 0) == 16);
+  CHECK(core_share(hosts, 2) == 5);
+  const Ranks overlapping = {cores('a', 0, 4), cores('a', 2, 6)};
+  CHECK(core_share(overlapping, 0) == 3);
+  CHECK(core_share(Ranks(2, cores('a', 0, 64, 8)), 1) == 4);
 }
 
 TEST_CASE("A rank that fails, stops or dies ends all ranks, with a line that names it") {

@@ -136,6 +136,9 @@ TEST_CASE("Threads of a feed are the recipe's, or as its target asks") {
   const Recipe open = synthetic_recipe(), set = synthetic_recipe("", {"data.threads=3"});
   CHECK(threads(open, Target::host) == 1);
   CHECK(threads(open, Target::device) == usable_cores());
+  CHECK(DataFeed(open, Split::train, linear_face(open), true, {}, Target::device, 5).threads() == 5);
+  CHECK(DataFeed(open, Split::train, linear_face(open), true, {}, Target::host, 5).threads() == 1);
+  CHECK(DataFeed(set, Split::train, linear_face(set), true, {}, Target::device, 5).threads() == 3);
   CHECK(threads(set, Target::host) == 3);
   CHECK(threads(set, Target::device) == 3);
 }
