@@ -17,6 +17,8 @@ find_package(Protobuf REQUIRED)
 # FFTW's CMake package is broken on Debian (it names no library), so it is found by name.
 find_path(REWIRE_FFTW_INCLUDE fftw3.h REQUIRED)
 find_library(REWIRE_FFTW_LIBRARY fftw3f REQUIRED)
+find_path(REWIRE_PCRE2_INCLUDE pcre2.h REQUIRED)
+find_library(REWIRE_PCRE2_LIBRARY pcre2-8 REQUIRED)
 set(CMAKE_FIND_LIBRARY_SUFFIXES ${shared_first})
 if(REWIRE_BUNDLE)
   # Debian has these two shared only, so they are compiled in from their headers; --as-needed then drops the libraries.

@@ -1,5 +1,5 @@
 // SHA-256 against the vectors that NIST publishes with FIPS 180-4.
-#include "runtime/plugin/sha256.h"
+#include "runtime/io/sha256.h"
 
 #include "tests/support/catch.h"
 
