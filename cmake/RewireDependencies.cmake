@@ -35,6 +35,8 @@ find_package(OpenMP REQUIRED)
 # Debian 12's oneDNN package asks for OpenCL headers that the CPU path never needs, so the library is found by name.
 find_path(REWIRE_DNNL_INCLUDE dnnl.hpp REQUIRED)
 find_library(REWIRE_DNNL_LIBRARY dnnl REQUIRED)
+find_path(REWIRE_SENTENCEPIECE_INCLUDE sentencepiece_processor.h REQUIRED)
+find_library(REWIRE_SENTENCEPIECE_LIBRARY sentencepiece REQUIRED)
 # libarchive reads tar files and no others here: then its static library needs none of the libraries that it has for other
 # formats. Where it does, the shared one is taken.
 find_path(REWIRE_ARCHIVE_INCLUDE archive.h REQUIRED)

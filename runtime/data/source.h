@@ -83,6 +83,7 @@ struct SourceRow {
   /// Returns true if `path`, the value of data.path, looks like such data, by names alone; null: it is never
   /// found.
   bool (*is_at)(const std::string& path) = nullptr;
+  bool caches = false;  // it keeps what it makes of the data in SourceContext::cache
 };
 
 }  // namespace rewire::runtime

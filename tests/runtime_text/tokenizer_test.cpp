@@ -1,6 +1,7 @@
 // Tokenizers: the ids of Hugging Face tokenizers, tiktoken and SentencePiece (tests/reference/tokens.py), their
 // text back, and what is refused.
 #include <algorithm>
+#include <cstdlib>
 #include <queue>
 #include <random>
 
@@ -70,6 +71,36 @@ TEST_CASE("A tiktoken file gives the ids of tiktoken") {
   const auto tokenizer = make_tokenizer("tiktoken:" + kFolder + "/ranks.tiktoken");
   CHECK(check_goldens("tiktoken", *tokenizer, true) == 54);
   CHECK(tokenizer->end() == tokenizer->vocabulary() - 1);
+}
+
+TEST_CASE("A SentencePiece model gives the ids of SentencePiece") {
+  const auto unigram = make_tokenizer("sentencepiece:" + kFolder + "/unigram.model"),
+             bpe = make_tokenizer("sentencepiece:" + kFolder + "/bpe.model");
+  CHECK(unigram->vocabulary() == 500);
+  CHECK(unigram->end() == 2);
+  CHECK(check_goldens("unigram", *unigram, false) == 54);
+  CHECK(check_goldens("bpe", *bpe, false) == 54);
+  CHECK(decoded(*unigram, encoded(*unigram, "a residual stream: 東京")) == " a residual stream: 東京");
+  CHECK(unigram->text_of(2).empty());
+  CHECK(encoded(*unigram, "").empty());
+  CHECK(message_of<UserError>([&] { encoded(*unigram, "a\x80"); }) ==
+        "text: byte 1 is not UTF-8: convert the file, or use data.tokenizer=bytes");
+}
+
+TEST_CASE("A model that is none, and a worker that is not there, are errors of one line") {
+  const TokenTree tree;
+  tree.write("x.model", "no model");
+  const std::string message =
+      message_of<UserError>([&] { make_tokenizer("sentencepiece:" + tree.file("x.model")); });
+  CHECK(message.starts_with(tree.file("x.model") + ": SentencePiece: "));
+  CHECK(message.find('\n') == std::string::npos);
+  ::setenv("REWIRE_SENTENCEPIECE_WORKER", "/nowhere/worker", 1);
+  CHECK(message_of<UserError>([&] { make_tokenizer("sentencepiece:" + kFolder + "/bpe.model"); }) ==
+        "cannot start /nowhere/worker, which reads SentencePiece models: No such file or directory");
+  ::setenv("REWIRE_SENTENCEPIECE_WORKER", "/bin/true", 1);
+  CHECK(message_of<UserError>([&] { make_tokenizer("sentencepiece:" + kFolder + "/bpe.model"); }) ==
+        kFolder + "/bpe.model: the SentencePiece worker has ended");
+  ::unsetenv("REWIRE_SENTENCEPIECE_WORKER");
 }
 
 TEST_CASE("Byte-pair encoding joins the lowest rank first, and the leftmost of equals") {

@@ -27,10 +27,6 @@ struct TokensTail {
 };
 static_assert(sizeof(TokensTail) == 8 + kTokensDigestBytes + kTokensMagicBytes);
 
-TokenType stored_type(std::int64_t vocabulary) {
-  return vocabulary <= 65536 ? TokenType::u16 : TokenType::u32;
-}
-
 /// Returns null if the file is not whole.
 std::shared_ptr<const TokenFile> open_whole(const std::string& path, const TokenCacheOptions& options) {
   auto file = std::make_unique<const MappedFile>(path);
@@ -39,7 +35,7 @@ std::shared_ptr<const TokenFile> open_whole(const std::string& path, const Token
                file->status().st_uid);
   }
   const std::span<const std::byte> bytes = file->bytes();
-  const TokenType type = stored_type(options.vocabulary);
+  const TokenType type = narrowest_type(options.vocabulary);
   TokensTail tail;
   if (bytes.size() < sizeof tail) return nullptr;
   std::memcpy(&tail, bytes.data() + bytes.size() - sizeof tail, sizeof tail);
@@ -59,7 +55,7 @@ void write_tokens(const std::string& path, const TokenCacheOptions& options,
   std::vector<std::uint16_t> narrow;
   make([&](std::span<const std::int32_t> ids) {
     tail.tokens += ids.size();
-    if (stored_type(options.vocabulary) == TokenType::u32) {
+    if (narrowest_type(options.vocabulary) == TokenType::u32) {
       file.write(std::as_bytes(ids));
     } else {
       narrow.assign(ids.begin(), ids.end());

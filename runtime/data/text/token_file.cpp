@@ -119,6 +119,11 @@ TokenType token_type(std::string_view name) {
   return found->type;
 }
 
+TokenType narrowest_type(std::int64_t vocabulary) {
+  constexpr std::int64_t kMost = 65536;
+  return vocabulary <= kMost ? TokenType::u16 : TokenType::u32;
+}
+
 TokenFile::TokenFile(const std::string& path, TokenType raw)
     : file_(std::make_unique<const MappedFile>(path)), name_(visible(path)), type_(raw) {
   const std::span<const std::byte> bytes = file_->bytes();
@@ -199,8 +204,9 @@ void TokenFile::read(std::int64_t first, std::span<std::int32_t> out, std::int64
       fmt::format("{}: token {} is {}", name_, first + static_cast<std::int64_t>(good), id);
   if (id.starts_with('-')) throw DataError(fmt::format("{}: ids begin at 0", place));
   if (limit == kAnyToken) throw DataError(fmt::format("{}: ids must be below 2^31: check data.dtype", place));
-  throw DataError(fmt::format(
-      "{}, but the network knows the ids 0 to {}: check data.dtype, or set model.vocab", place, limit - 1));
+  throw DataError(
+      fmt::format("{}, but the ids of the vocabulary are 0 to {}: check data.dtype, or set model.vocab",
+                  place, limit - 1));
 }
 
 }  // namespace rewire::runtime

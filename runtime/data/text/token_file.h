@@ -27,6 +27,8 @@ std::string_view name_of(TokenType type);
 std::size_t bytes_of(TokenType type);
 /// Returns the type of a name. Throws InternalError if there is none.
 TokenType token_type(std::string_view name);
+/// The type for ids below `vocabulary`: uint16, else uint32.
+TokenType narrowest_type(std::int64_t vocabulary);
 
 /// Ids are below this if a network sets no bound.
 inline constexpr std::int64_t kAnyToken = std::int64_t{1} << 31;
@@ -47,6 +49,10 @@ class TokenFile {
   const std::string& name() const { return name_; }
   TokenType type() const { return type_; }
   std::int64_t count() const { return count_; }
+  /// All bytes of the file; none of one in memory.
+  std::span<const std::byte> file_bytes() const {
+    return file_ ? file_->bytes() : std::span<const std::byte>();
+  }
   /// Reads the tokens from `first` on. Throws DataError with their place if one is not in [0, limit), or if
   /// the file has changed since it was opened.
   void read(std::int64_t first, std::span<std::int32_t> out, std::int64_t limit = kAnyToken) const;

@@ -15,9 +15,10 @@ struct TokenizerRow {
   std::string_view kind, place;  // place: what follows the colon; "": nothing
   std::unique_ptr<const Tokenizer> (*make)(const std::string& path);
 };
-constexpr std::array<TokenizerRow, 3> kTokenizers = {{{"bytes", "", make_bytes},
+constexpr std::array<TokenizerRow, 4> kTokenizers = {{{"bytes", "", make_bytes},
                                                       {"gpt2", "FOLDER", make_gpt2},
-                                                      {"tiktoken", "FILE", make_tiktoken}}};
+                                                      {"tiktoken", "FILE", make_tiktoken},
+                                                      {"sentencepiece", "FILE", make_sentencepiece}}};
 
 }  // namespace
 

@@ -140,7 +140,8 @@ ir::Schema schema_of_text() {
 
 }  // namespace
 
-extern const SourceRow kTextSource{"text", "text files, tokenised; without data.path, Perl's manual",
-                                   schema_of_text(), read_text, is_text};
+extern const SourceRow kTextSource{
+    "text", "text files, tokenised; without data.path, Perl's manual", schema_of_text(), read_text, is_text,
+    true};
 
 }  // namespace rewire::runtime
