@@ -22,7 +22,7 @@ std::string sha_of(std::string_view text) {
 }
 
 /// The tokens as text, with '|' where a document ends.
-std::string shown(const Source& source) {
+std::string text_in(const Source& source) {
   const TokenSource& tokens = *tokens_of(source);
   std::string text;
   tokens.stream().for_each([&](std::span<const std::int32_t> ids) {
@@ -35,10 +35,10 @@ std::string shown(const Source& source) {
 
 struct TextTree : TokenTree {
   std::string train(const std::string& path, const Values& values = {}) const {
-    return shown(*open("text", path, asked(Split::train), values));
+    return text_in(*open("text", path, asked(Split::train), values));
   }
   std::string test(const std::string& path, const Values& values = {}) const {
-    return shown(*open("text", path, asked(Split::test), values));
+    return text_in(*open("text", path, asked(Split::test), values));
   }
   SourceContext asked(Split split, std::int64_t context = 1) const {
     return tokens_asked(context, 0, split, file(".cache"));

@@ -165,7 +165,8 @@ TEST_CASE("An id that the network does not know is an error that names it and it
   source->read(1, sample);
   CHECK(message_of<DataError>([&] { source->read(2, sample); }) ==
         tree.file("b.bin") +
-            ": token 2 is 300, but the ids of the vocabulary are 0 to 299: check data.dtype, or set model.vocab");
+            ": token 2 is 300, but the ids of the vocabulary are 0 to 299: check data.dtype, or set "
+            "model.vocab");
   tree.put<std::int32_t>("c.bin", {6, 7, -2, 8});
   const TokenFile negative(tree.file("c.bin"), TokenType::i32);
   std::vector<std::int32_t> ids(4);
