@@ -94,13 +94,13 @@ TEST_CASE("A model that is none, and a worker that is not there, are errors of o
       message_of<UserError>([&] { make_tokenizer("sentencepiece:" + tree.file("x.model")); });
   CHECK(message.starts_with(tree.file("x.model") + ": SentencePiece: "));
   CHECK(message.find('\n') == std::string::npos);
-  ::setenv("REWIRE_SENTENCEPIECE_WORKER", "/nowhere/worker", 1);
+  ::setenv("REWIRE_SPM_WORKER", "/nowhere/worker", 1);
   CHECK(message_of<UserError>([&] { make_tokenizer("sentencepiece:" + kFolder + "/bpe.model"); }) ==
         "cannot start /nowhere/worker, which reads SentencePiece models: No such file or directory");
-  ::setenv("REWIRE_SENTENCEPIECE_WORKER", "/bin/true", 1);
+  ::setenv("REWIRE_SPM_WORKER", "/bin/true", 1);
   CHECK(message_of<UserError>([&] { make_tokenizer("sentencepiece:" + kFolder + "/bpe.model"); }) ==
         kFolder + "/bpe.model: the SentencePiece worker has ended");
-  ::unsetenv("REWIRE_SENTENCEPIECE_WORKER");
+  ::unsetenv("REWIRE_SPM_WORKER");
 }
 
 TEST_CASE("Byte-pair encoding joins the lowest rank first, and the leftmost of equals") {
@@ -196,7 +196,10 @@ TEST_CASE("Tokenizers that cannot be had are refused in one line") {
                                               tree.file("vocab.json") + " that make a third");
   tree.write("x.tiktoken", "IQ== 0\nIg= 1\n");
   CHECK(refused("tiktoken:" + tree.file("x.tiktoken")) ==
-        tree.file("x.tiktoken") + ":2: 'Ig= 1' is not base64 and a rank");
+        tree.file("x.tiktoken") + ":2: 'Ig= 1' is not base64 and a rank of a file of this size");
+  tree.write("x.tiktoken", "IQ== 9000000\n");
+  CHECK(refused("tiktoken:" + tree.file("x.tiktoken")) ==
+        tree.file("x.tiktoken") + ":1: 'IQ== 9000000' is not base64 and a rank of a file of this size");
   tree.write("x.tiktoken", "IQ== 0\nIg== 0\n");
   CHECK(refused("tiktoken:" + tree.file("x.tiktoken")) ==
         tree.file("x.tiktoken") + ":2: the rank 0 comes twice");

@@ -70,9 +70,10 @@ ir::Schema window_parameters() {
       ir::enum_parameter("order", {"random", "sequential"},
                          "windows of a training epoch; random: at places drawn uniformly, or packed windows "
                          "in a random order; sequential: side by side, in order"),
-      ir::bool_parameter("pack", false,
-                         "windows of whole documents, with their boundaries as `documents`; false: windows "
-                         "of the stream")};
+      ir::bool_parameter(
+          "pack", false,
+          "windows of whole documents, with their boundaries as the field documents; false: windows "
+          "of the stream")};
 }
 
 void set_windows(TokenOptions& options, const ir::Attributes& values) {

@@ -70,8 +70,9 @@ bool are_tokens(const std::string& path) {
 ir::Schema schema_of_tokens() {
   ir::Schema schema = {
       ir::path_parameter("path", "", "file, folder or pattern of files of token ids"),
-      ir::enum_parameter("dtype", {"uint16", "uint8", "int32", "uint32"},
-                         "element type of files without a header"),
+      ir::enum_parameter(
+          "dtype", {"uint16", "uint8", "int32", "uint32"},
+          "element type of files without a header; uint16, uint8, int32 or uint32, little-endian"),
       tokenizer_parameter("",
                           "tokenizer of the ids, for bits per byte and to show text: bytes, gpt2:FOLDER, "
                           "tiktoken:FILE or sentencepiece:FILE; empty: unknown"),

@@ -76,8 +76,10 @@ std::unique_ptr<const Tokenizer> make_gpt2(const std::string& folder) {
   pairs.digest = digest.hex();
   std::unordered_map<std::string, std::int32_t> ids;  // by the token as it is written
   for (auto& [token, id] : parse_json_counts(text_in(vocabulary_bytes), vocabulary_name)) {
-    if (id >= static_cast<std::int64_t>(kMostVocabularyBytes))
-      user_error("{}: the token '{}' has the id {}", vocabulary_name, printable(token), id);
+    // Each token takes more than a byte, so ids beyond that leave gaps larger than the vocabulary.
+    if (std::cmp_greater_equal(id, vocabulary_bytes.size()))
+      user_error("{}: the token '{}' has the id {}, too large for this file", vocabulary_name,
+                 printable(token), id);
     const auto place = static_cast<std::size_t>(id);
     if (pairs.tokens.size() <= place) pairs.tokens.resize(place + 1);
     if (token == kEndOfText) {

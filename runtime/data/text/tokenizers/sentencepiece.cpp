@@ -32,9 +32,9 @@ namespace pipe = sentencepiece_pipe;
 
 constexpr std::size_t kMostModelBytes = std::size_t{1} << 28;
 
-/// $REWIRE_SENTENCEPIECE_WORKER, else ../libexec/rewire/sentencepiece-worker from the folder of this program.
+/// $REWIRE_SPM_WORKER, else ../libexec/rewire/sentencepiece-worker from the folder of this program.
 std::string sentencepiece_program() {
-  if (const char* chosen = std::getenv("REWIRE_SENTENCEPIECE_WORKER"); chosen != nullptr) return chosen;
+  if (const char* chosen = std::getenv("REWIRE_SPM_WORKER"); chosen != nullptr) return chosen;
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   return (self.parent_path().parent_path() / "libexec/rewire/sentencepiece-worker").string();

@@ -1,5 +1,5 @@
 // Messages between a tokenizer and libexec/rewire/sentencepiece-worker, which is linked to SentencePiece. It is
-// a process of its own because Debian 12's libsentencepiece exports an older protobuf than the one that Rewire
+// a process of its own because Debian's libsentencepiece exports an older protobuf than the one that Rewire
 // is linked to: in one process, each library would call functions of the other's.
 //
 //   parent: the model's bytes

@@ -65,8 +65,10 @@ std::unique_ptr<const Tokenizer> make_tiktoken(const std::string& file) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.empty()) continue;
     auto [token, rank] = parse_rank(line);
-    if (token.empty() || rank >= static_cast<std::int64_t>(kMostRankBytes))
-      user_error("{}:{}: '{}' is not base64 and a rank", name, number, printable(line));
+    // Each token takes more than a byte, so ranks beyond that leave gaps larger than the vocabulary.
+    if (token.empty() || std::cmp_greater_equal(rank, bytes.size()))
+      user_error("{}:{}: '{}' is not base64 and a rank of a file of this size", name, number,
+                 printable(line));
     const auto place = static_cast<std::size_t>(rank);
     if (pairs.tokens.size() <= place) pairs.tokens.resize(place + 1);
     if (!pairs.tokens[place].empty()) user_error("{}:{}: the rank {} comes twice", name, number, rank);
