@@ -28,7 +28,8 @@ struct DataInfoRequest {
 };
 
 void declare(DataInfoRequest& request, Options& options) {
-  options.text("PATH", request.path, "the path of the data, as for data.path", Options::Need::required)
+  options
+      .text("PATH", request.path, "the path of the data, as for data.path; --format text has one of its own")
       .takes(Values::file);
   options.text("--format", request.format, "the format of the data, as for data.format; detected by default")
       .takes([] { return offers_of(runtime::sources()); });
@@ -43,6 +44,7 @@ void declare(DataInfoRequest& request, Options& options) {
   options.example("rewire data info /usr/share/datasets/fashion-mnist",
                   "print the numbers of images, their sizes and classes");
   options.example("rewire data info photos --output page.png", "also draw some images of each class");
+  options.example("rewire data info --format text", "count the tokens of the default text");
 }
 
 /// Refuses keys of [data] that have no effect here, such as those for loading.
@@ -63,6 +65,8 @@ ir::Selection selection_of(const DataInfoRequest& request) {
     if (setting.starts_with("data.path=") || setting.starts_with("data.format="))
       user_error("data info: use PATH and --format instead of --set {}", runtime::printable(setting));
   }
+  if (request.path.empty() && request.format.empty())
+    user_error("data info: give PATH, or --format text to examine the default text");
   runtime::Recipe recipe;
   recipe.source = {request.format.empty() ? runtime::detect_format(request.path) : request.format};
   const runtime::SourceRow& row = ir::find_row(runtime::sources(), "--format", recipe.source.name);
@@ -146,6 +150,32 @@ std::string field_text(const runtime::FieldFacts& facts) {
   return text;
 }
 
+void print_tokens(const runtime::TokenFacts& facts) {
+  print_fact("tokens", facts.types.empty()
+                           ? fmt::format("{}", facts.tokens)
+                           : fmt::format("{}, {}", facts.tokens, fmt::join(facts.types, " and ")));
+  if (facts.documents > 0) print_fact("documents", fmt::format("{}", facts.documents));
+  if (facts.bytes > 0)
+    print_fact("bytes", fmt::format("{}, {:.3f} per token", facts.bytes,
+                                    static_cast<double>(facts.bytes) / static_cast<double>(facts.tokens)));
+  print_fact("vocabulary",
+             fmt::format("{} different ids from {} to {}{}", facts.seen, facts.least, facts.greatest,
+                         facts.vocabulary > 0 ? fmt::format(", of {}", facts.vocabulary)
+                                              : fmt::format(": model.vocab must be at least {}",
+                                                            static_cast<std::int64_t>(facts.greatest) + 1)));
+  std::vector<std::string> frequent;
+  for (const runtime::TokenCount& entry : facts.frequent) {
+    frequent.push_back(entry.text.empty()
+                           ? fmt::format("{}: {}", entry.id, entry.count)
+                           : fmt::format("{} '{}': {}", entry.id, visible(entry.text), entry.count));
+  }
+  print_fact("frequent", fmt::to_string(fmt::join(frequent, ", ")));
+  if (facts.text_bytes > 0)
+    print_fact("text", fmt::format("{} bytes in {}, both splits together", facts.text_bytes,
+                                   counted(facts.text_documents, "document")));
+  print_fact("SHA-256", facts.sha256);
+}
+
 void print_image_facts(const runtime::SplitInfo& info) {
   print_fact("classes", classes_text(info));
   print_fact("sizes", sizes_text(info));
@@ -164,6 +194,10 @@ void print_split(const runtime::SplitInfo& info) {
     return;
   }
   print("{}: {}\n", name_of(info.split), info.name);
+  if (info.tokens) {
+    print_tokens(*info.tokens);
+    return;
+  }
   print_fact(is_of_images(info) ? "images" : "samples",
              info.examined == info.count ? fmt::format("{}", info.count)
                                          : fmt::format("{}, {} of them examined", info.count, info.examined));
@@ -180,6 +214,24 @@ void print_split(const runtime::SplitInfo& info) {
   print_fact("unreadable", fmt::format("{}", info.unreadable));
   for (const std::string& message : info.first_unreadable) print_fact("", message);
   if (info.unreadable > std::ssize(info.first_unreadable)) print_fact("", "…");
+}
+
+nlohmann::ordered_json to_json(const runtime::TokenFacts& facts) {
+  nlohmann::ordered_json frequent = nlohmann::ordered_json::array();
+  for (const runtime::TokenCount& entry : facts.frequent) {
+    nlohmann::ordered_json& row = frequent.emplace_back();
+    row["id"] = entry.id;
+    row["count"] = entry.count;
+    if (!entry.text.empty()) row["text"] = visible(entry.text);
+  }
+  nlohmann::ordered_json object = {
+      {"tokens", facts.tokens},         {"documents", facts.documents}, {"bytes", facts.bytes},
+      {"vocabulary", facts.vocabulary}, {"seen", facts.seen},           {"min", facts.least},
+      {"max", facts.greatest},          {"frequent", frequent},         {"sha256", facts.sha256}};
+  if (!facts.types.empty()) object["types"] = facts.types;
+  if (facts.text_bytes > 0)
+    object["text"] = {{"documents", facts.text_documents}, {"bytes", facts.text_bytes}};
+  return object;
 }
 
 nlohmann::ordered_json to_json(const runtime::EqualCount& equal) {
@@ -203,6 +255,11 @@ nlohmann::ordered_json to_json(const runtime::FieldFacts& facts) {
 
 nlohmann::ordered_json to_json(const runtime::SplitInfo& info) {
   if (!info.problem.empty()) return {{"split", name_of(info.split)}, {"problem", info.problem}};
+  if (info.tokens) {
+    nlohmann::ordered_json object = {{"split", name_of(info.split)}, {"name", info.name}};
+    object.update(to_json(*info.tokens));
+    return object;
+  }
   nlohmann::ordered_json fields = nlohmann::ordered_json::array();
   for (const runtime::FieldFacts& facts : info.fields) fields.push_back(to_json(facts));
   if (!is_of_images(info)) {
@@ -316,8 +373,9 @@ void run(const DataInfoRequest& request) {
   const ir::Selection selection = selection_of(request);
   const runtime::DataInfo info = examine(request, selection);
   nlohmann::ordered_json object = to_json(info, request, selection.name);
+  const std::string path = request.path.empty() ? info.splits.front().name : request.path;
   if (!request.json) {
-    print("{}: {}\n", request.path, selection.name);
+    print("{}: {}\n", path, selection.name);
     print_info(info);
   }
   if (!request.output.empty()) {
@@ -327,15 +385,14 @@ void run(const DataInfoRequest& request) {
     if (!request.json) print_sheet(sheet, info, request.output);
   }
   if (request.json) print_json(object);
-  fail_where_incomplete(info, request.path);
+  fail_where_incomplete(info, path);
 }
 
 }  // namespace
 
 Command data_info_command() {
-  return make_command<DataInfoRequest>("data info",
-                                       "describe a data set: classes, sizes, statistics, duplicates", declare,
-                                       run, "fewer images (--images N)");
+  return make_command<DataInfoRequest>("data info", "describe a data set: classes, sizes, tokens, duplicates",
+                                       declare, run, "fewer images (--images N)");
 }
 
 }  // namespace rewire::cli

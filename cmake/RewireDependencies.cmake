@@ -17,6 +17,8 @@ find_package(Protobuf REQUIRED)
 # FFTW's CMake package is broken on Debian (it names no library), so it is found by name.
 find_path(REWIRE_FFTW_INCLUDE fftw3.h REQUIRED)
 find_library(REWIRE_FFTW_LIBRARY fftw3f REQUIRED)
+find_path(REWIRE_PCRE2_INCLUDE pcre2.h REQUIRED)
+find_library(REWIRE_PCRE2_LIBRARY pcre2-8 REQUIRED)
 set(CMAKE_FIND_LIBRARY_SUFFIXES ${shared_first})
 if(REWIRE_BUNDLE)
   # Debian has these two shared only, so they are compiled in from their headers; --as-needed then drops the libraries.
@@ -33,6 +35,8 @@ find_package(OpenMP REQUIRED)
 # Debian 12's oneDNN package asks for OpenCL headers that the CPU path never needs, so the library is found by name.
 find_path(REWIRE_DNNL_INCLUDE dnnl.hpp REQUIRED)
 find_library(REWIRE_DNNL_LIBRARY dnnl REQUIRED)
+find_path(REWIRE_SENTENCEPIECE_INCLUDE sentencepiece_processor.h REQUIRED)
+find_library(REWIRE_SENTENCEPIECE_LIBRARY sentencepiece REQUIRED)
 # libarchive reads tar files and no others here: then its static library needs none of the libraries that it has for other
 # formats. Where it does, the shared one is taken.
 find_path(REWIRE_ARCHIVE_INCLUDE archive.h REQUIRED)

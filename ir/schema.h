@@ -40,6 +40,7 @@ struct ParameterSpec {
   std::vector<std::string> values = {};  // the choices of an enum
   std::string doc = {};                  // one line
   bool is_path = false;                  // a text that is a path, which recipes record as absolute
+  bool ends_in_path = false;             // a text KIND:PATH, or KIND alone
 
   ParameterSpec at_least(double low) &&;
   ParameterSpec above(double low) &&;

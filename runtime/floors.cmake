@@ -6,7 +6,7 @@
 #   linalg    LAPACK                                              report    pages and tables about runs
 #   io        files, tensors in files, JSON, CSV                  verify    a network or plugin against the evaluator
 #   exec      engines: programs compiled and run                  train     the steps of a run, and what it writes meanwhile
-#   data      samples, batches, loader; vision, catalog: below    sweep     runs over grids of settings
+#   data      samples, batches, loader; vision, text, catalog: below    sweep     runs over grids of settings
 #   plugin    strategies of shared libraries                      analyze   features, probes, token cuts
 #   recipe    what a run is asked for                             trace     every tensor of a step
 #   explore   a network's stages as text and formulas             repro     a failure as a file
@@ -15,6 +15,6 @@
 #   events    event files for TensorBoard
 #   network   from a recipe to programs and weights
 #
-# Of data, the folder itself knows no kind of data; vision is images, and catalog the sources by name.
-set(REWIRE_RUNTIME_FLOORS device group linalg io exec data data/vision data/catalog plugin recipe explore export page events network measure run report verify train
+# Of data, the folder itself knows no kind of data; vision is images, text is tokens, and catalog the sources by name.
+set(REWIRE_RUNTIME_FLOORS device group linalg io exec data data/vision data/text data/catalog plugin recipe explore export page events network measure run report verify train
   sweep analyze trace repro diff)

@@ -31,9 +31,9 @@ packages=(
   llvm-19-dev llvm-19-tools libzstd-dev libedit-dev libdnnl-dev libopenblas-dev liblapacke-dev libfftw3-dev
   # the runtime and the command line
   "libboost$boost-dev" "libboost-context$boost-dev" zlib1g-dev libjpeg-dev libpng-dev libarchive-dev libfmt-dev libspdlog-dev nlohmann-json3-dev
-  libtomlplusplus-dev libcli11-dev libdtl-dev libprotobuf-dev protobuf-compiler
-  # the tests: unit tests, libFuzzer targets, layout, real data
-  catch2 clang clang-format-19 libclang-rt-dev dataset-fashion-mnist
+  libtomlplusplus-dev libcli11-dev libdtl-dev libprotobuf-dev protobuf-compiler libpcre2-dev libsentencepiece-dev
+  # the tests: unit tests, libFuzzer targets, layout, real data (images; the text that data.format=text reads by default)
+  catch2 clang clang-format-19 libclang-rt-dev dataset-fashion-mnist perl-doc
 )
 
 extra=()

@@ -29,7 +29,7 @@ version=$(sed -nE 's/^project\(rewire VERSION ([0-9.]+).*/\1/p' CMakeLists.txt)
 say "building bundle into build/bundle"
 mkdir -p build dist
 cmake --preset bundle ${REWIRE_WERROR:+-DREWIRE_WERROR="$REWIRE_WERROR"} >build/bundle.configure.log || { cat build/bundle.configure.log >&2; exit 1; }
-cmake --build build/bundle --parallel "$jobs" --target rewire nvrtc-worker rewire_plugins man_pages
+cmake --build build/bundle --parallel "$jobs" --target rewire nvrtc-worker sentencepiece-worker rewire_plugins man_pages
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 tree=$work/rewire-$version
@@ -49,7 +49,7 @@ while read -r name path; do
   [[ $name =~ $system ]] && continue
   sources+=("$path")
   [[ $name =~ $cxx ]] || install -m 644 "$path" "$bundled/$name"
-done < <({ for file in "$tree/bin/rewire" "$tree/libexec/rewire/nvrtc-worker" "$lapack"; do ldd "$file"; done
+done < <({ for file in "$tree/bin/rewire" "$tree"/libexec/rewire/*-worker "$lapack"; do ldd "$file"; done
   echo "liblapack.so.3 => $lapack"; } | awk '$2 == "=>" {print $1, $3}' | sort -u)
 
 # The C++ library. Programs and plugins of ours have it inside. oneDNN is linked to it, and so is a user's plugin, whose g++
@@ -70,7 +70,7 @@ install -m 644 "$(path_of libgcc_s.so.1)" "$fallback/"
 
 # Licenses: of each package that a file comes from, Debian's copyright file.
 sources+=("$(g++ -print-file-name=libstdc++.a)" /usr/lib/llvm-19/lib/libLLVMCore.a)
-for part in libfftw3f.a libjpeg.a libpng.a libz.a libarchive.a libprotobuf-lite.a; do sources+=("$(gcc -print-file-name=$part)"); done
+for part in libfftw3f.a libjpeg.a libpng.a libz.a libarchive.a libpcre2-8.a libprotobuf-lite.a; do sources+=("$(gcc -print-file-name=$part)"); done
 for part in boost/version.hpp CLI/CLI.hpp dtl/dtl.hpp fmt/format.h nlohmann/json.hpp spdlog/spdlog.h toml++/toml.h; do sources+=("/usr/include/$part"); done
 for path in "${sources[@]}"; do
   path=$(realpath "$path")

@@ -72,6 +72,7 @@ struct SourceContext {
   std::vector<Field>
       asked;  // fields of one sample, with the network's extents; no label field if labels are not needed
   std::uint64_t seed = 0;  // the run's
+  std::string cache = {};  // data.cache: the folder for what is made of the data once; "": the source's own
 };
 
 struct SourceRow {
@@ -82,6 +83,7 @@ struct SourceRow {
   /// Returns true if `path`, the value of data.path, looks like such data, by names alone; null: it is never
   /// found.
   bool (*is_at)(const std::string& path) = nullptr;
+  bool caches = false;  // it keeps what it makes of the data in SourceContext::cache
 };
 
 }  // namespace rewire::runtime

@@ -50,6 +50,34 @@ Json parse_json(std::span<const std::byte> text, const std::string& where) {
   return parse_json(std::string_view(reinterpret_cast<const char*>(text.data()), text.size()), where);
 }
 
+std::vector<std::pair<std::string, std::int64_t>> parse_json_counts(std::string_view text,
+                                                                    const std::string& where) {
+  std::vector<std::pair<std::string, std::int64_t>> counts;
+  std::set<std::string, std::less<>> keys;
+  const auto check = [&](int depth, Event event, Json& parsed) {
+    if (event == Event::object_start && depth == 0) return true;
+    if (event == Event::object_end) return true;
+    if (event == Event::key && !keys.insert(parsed.get<std::string>()).second)
+      user_error("{} is not valid JSON: '{}' appears twice in an object", where,
+                 printable(parsed.get_ref<const std::string&>()));
+    if (event == Event::key) {
+      counts.emplace_back(parsed.get<std::string>(), 0);
+      return false;  // an ordered object of many keys would take their square
+    }
+    if (event != Event::value || depth != 1 || !parsed.is_number_unsigned())
+      user_error("{} is not an object of whole numbers", where);
+    counts.back().second = parsed.get<std::int64_t>();
+    return true;
+  };
+  try {
+    if (!Json::parse(text.begin(), text.end(), check).is_object())
+      user_error("{} is not an object of whole numbers", where);
+  } catch (const Json::exception& error) {
+    user_error("{} is not valid JSON: {}", where, printable(error.what()));
+  }
+  return counts;
+}
+
 Json read_json(const FilePlace& file) {
   return parse_json(read_file(file, kMostJsonBytes), file.path());
 }

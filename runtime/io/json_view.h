@@ -29,6 +29,10 @@ inline constexpr std::size_t kMostJsonKeys = 4096;  // of one object: a lookup i
 /// double's range.
 nlohmann::ordered_json parse_json(std::string_view text, const std::string& where);
 nlohmann::ordered_json parse_json(std::span<const std::byte> text, const std::string& where);
+/// Parses an object of whole numbers, 0 or more, with any number of keys, such as a tokenizer's vocabulary. Throws
+/// UserError as above, and if a value is another.
+std::vector<std::pair<std::string, std::int64_t>> parse_json_counts(std::string_view text,
+                                                                    const std::string& where);
 /// Reads a file of at most kMostJsonBytes. Throws UserError as above, and if the file cannot be read.
 nlohmann::ordered_json read_json(const FilePlace& file);
 

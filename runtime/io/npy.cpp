@@ -190,6 +190,11 @@ std::string header_text(std::string_view descr, const ir::Shape& shape) {
   return text;
 }
 
+void check_c_order(const Header& header, const std::string& file_name) {
+  if (!header.fortran_order) return;
+  user_error("{}: the array is in Fortran order; save numpy.ascontiguousarray(array)", file_name);
+}
+
 /// Returns the type of the array after the header, as the header states it.
 ir::TensorType array_type(std::string_view header_text, const std::string& file_name) {
   Header header = HeaderParser(header_text, file_name).parse();
@@ -198,9 +203,7 @@ ir::TensorType array_type(std::string_view header_text, const std::string& file_
     user_error("{}: dtype '{}' is not supported; save as <f8 <f4 <f2 <i8 <i4 |u1 or |b1", file_name,
                printable(header.descr));
   }
-  if (header.fortran_order) {
-    user_error("{}: the array is in Fortran order; save numpy.ascontiguousarray(array)", file_name);
-  }
+  check_c_order(header, file_name);
   return {found->dtype, std::move(header.shape)};
 }
 
@@ -227,6 +230,13 @@ HostTensor parse_npy(std::span<const std::byte> bytes, const std::string& file_n
   std::memcpy(tensor.bytes().data(), bytes.data(), bytes.size());
   make_truths(tensor);
   return tensor;
+}
+
+NpyHeader parse_npy_header(std::span<const std::byte> bytes, const std::string& file_name) {
+  std::span<const std::byte> rest = bytes;
+  Header header = HeaderParser(take_header(rest, file_name), file_name).parse();
+  check_c_order(header, file_name);
+  return {std::move(header.descr), std::move(header.shape), bytes.size() - rest.size()};
 }
 
 struct NpyRows::File {

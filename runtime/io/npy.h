@@ -16,6 +16,15 @@ namespace rewire::runtime {
 HostTensor parse_npy(std::span<const std::byte> bytes, const std::string& file_name);
 HostTensor read_npy(const FilePlace& place);
 
+/// What the header of an array says, for element types that tensors do not have.
+struct NpyHeader {
+  std::string descr;  // NumPy's name of the element type, "<u2"
+  ir::Shape shape;
+  std::size_t first = 0;  // byte of the elements
+};
+/// Reads the header of an array in C order. Throws UserError with the file's name and the fault.
+NpyHeader parse_npy_header(std::span<const std::byte> bytes, const std::string& file_name);
+
 /// Reads single rows of an array on disk, along its first axis: the file may be larger than memory.
 /// Thread-safe.
 class NpyRows {

@@ -89,17 +89,18 @@ std::unique_ptr<ImageSource> reduce(std::unique_ptr<ImageSource> source, const R
 /// Throws UserError if the recipe sets a key that only labelled images support.
 void refuse_of_images(const Source& source, const Recipe& recipe) {
   const RecipeData& data = recipe.data;
-  std::string key = !data.train_list.empty()     ? "data.train_list"
-                    : data.train_fraction < 1    ? "data.train_fraction"
-                    : !data.cache.empty()        ? "data.cache"
-                    : recipe.eval.only_present() ? "eval.classes=present"
-                    : recipe.eval.knn > 0        ? "eval.knn"
-                                                 : "";
+  const SourceRow& row = ir::find_row(sources(), "data.format", recipe.source.name);
+  std::string key = !data.train_list.empty()             ? "data.train_list"
+                    : data.train_fraction < 1            ? "data.train_fraction"
+                    : !data.cache.empty() && !row.caches ? "data.cache"
+                    : recipe.eval.only_present()         ? "eval.classes=present"
+                    : recipe.eval.knn > 0                ? "eval.knn"
+                                                         : "";
   const ir::Attributes values = transform_values(recipe);
-  for (const TransformRow* row : transforms()) {
-    const ir::Attributes settled = ir::settle(row->schema, values, "transforms"),
-                         off = ir::settle(row->schema, {}, "transforms");
-    for (const ir::ParameterSpec& parameter : row->schema) {
+  for (const TransformRow* transform : transforms()) {
+    const ir::Attributes settled = ir::settle(transform->schema, values, "transforms"),
+                         off = ir::settle(transform->schema, {}, "transforms");
+    for (const ir::ParameterSpec& parameter : transform->schema) {
       const bool is_set = *settled.find(parameter.name) != *off.find(parameter.name);
       if (key.empty() && is_set) key = fmt::format("transforms.{}", parameter.name);
     }
@@ -117,8 +118,8 @@ int data_threads(const Recipe& recipe, Target target, int cores) {
 std::unique_ptr<Source> open_source(const Recipe& recipe, Split split, const NetworkFace& face, bool trains,
                                     const std::vector<std::string>& names, int cores) {
   const RecipeData& data = recipe.data;
-  std::unique_ptr<Source> source =
-      make_source(recipe.source, {split, asked_fields(face), static_cast<std::uint64_t>(recipe.seed)});
+  std::unique_ptr<Source> source = make_source(
+      recipe.source, {split, asked_fields(face), static_cast<std::uint64_t>(recipe.seed), data.cache});
   if (std::unique_ptr<ImageSource> images = images_of(source)) {
     if (classes(face) != 0) images = map_classes(std::move(images), names);
     if (split == Split::train) images = reduce(std::move(images), data);

@@ -36,9 +36,11 @@ std::string absolute(const std::string& path) {
 /// Makes paths absolute, so that the recipe means the same wherever it is read again.
 void make_paths_absolute(Recipe& recipe) {
   for (const RecipeKey& key : recipe_keys(recipe)) {
-    if (!key.spec.is_path || !key.has_effect(recipe)) continue;
-    const std::string path = std::get<std::string>(key.value());
-    if (!path.empty()) key.set(absolute(path));
+    if ((!key.spec.is_path && !key.spec.ends_in_path) || !key.has_effect(recipe)) continue;
+    const std::string text = std::get<std::string>(key.value());
+    const std::size_t begin = key.spec.is_path ? 0 : text.find(':') + 1;
+    if (begin < text.size() && (key.spec.is_path || begin > 0))
+      key.set(text.substr(0, begin) + absolute(text.substr(begin)));
   }
   for (PluginSpec& spec : recipe.plugins) {
     if (spec.name.find('/') != std::string::npos) spec.name = absolute(spec.name);

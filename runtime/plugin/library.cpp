@@ -19,12 +19,12 @@
 #include "ir/error.h"
 #include "ir/printable.h"
 #include "runtime/device/log.h"
+#include "runtime/io/sha256.h"
 #include "runtime/plugin/at_work.h"
 #include "runtime/plugin/elf_file.h"
 #include "runtime/plugin/filters.h"
 #include "runtime/plugin/handshake.h"
 #include "runtime/plugin/isolated.h"
-#include "runtime/plugin/sha256.h"
 #include "runtime/plugin/trust_list.h"
 
 namespace rewire::runtime {

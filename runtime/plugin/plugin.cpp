@@ -9,8 +9,8 @@
 #include "ir/error.h"
 #include "runtime/device/log.h"
 #include "runtime/io/files.h"
+#include "runtime/io/sha256.h"
 #include "runtime/plugin/loaded_plugin.h"
-#include "runtime/plugin/sha256.h"
 
 namespace rewire::runtime {
 namespace {

@@ -203,8 +203,9 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
                      "what --resume does if the data have changed since the run began; refuse: it ends; "
                      "accept: it continues with the new data in the next epoch",
                      {}, {"refuse", "accept"}));
-  keys.push_back(
-      path_row("data", "cache", &data.cache, "folder of decoded images, filled on first use; empty: none"));
+  keys.push_back(path_row("data", "cache", &data.cache,
+                          "folder of decoded images, or of a text's tokens, filled on first use; empty: no "
+                          "decoded images, and tokens in Rewire's own cache"));
   RecipeKey preset = row("transforms", "preset", &recipe.preset,
                          "a named set of values for this section; the recipe overrides single values", {},
                          ir::row_names(transform_presets()));

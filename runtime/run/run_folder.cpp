@@ -21,7 +21,7 @@
 #include "runtime/exec/make_engine.h"
 #include "runtime/io/files.h"
 #include "runtime/io/json_view.h"
-#include "runtime/plugin/sha256.h"
+#include "runtime/io/sha256.h"
 #include "runtime/plugin/trust_list.h"
 
 namespace rewire::runtime {

@@ -34,7 +34,7 @@ say "building bundle into build/bundle"
 mkdir -p build
 # As the tests' own build has it, so that its objects are found again.
 cmake --preset bundle ${REWIRE_WERROR:+-DREWIRE_WERROR="$REWIRE_WERROR"} >build/bundle.configure.log || { cat build/bundle.configure.log >&2; exit 1; }
-cmake --build build/bundle --parallel "$jobs" --target rewire nvrtc-worker rewire_plugins "${tests[@]}"
+cmake --build build/bundle --parallel "$jobs" --target rewire nvrtc-worker sentencepiece-worker rewire_plugins "${tests[@]}"
 
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
@@ -44,7 +44,7 @@ mkdir -p "$root"/{bin,lib/rewire/plugins,libexec/rewire,bench} "$bundled"
 for program in rewire "${tests[@]}"; do
   strip -o "$root/bin/$program" "build/bundle/bin/$program"
 done
-strip -o "$root/libexec/rewire/nvrtc-worker" build/bundle/libexec/rewire/nvrtc-worker
+for worker in nvrtc-worker sentencepiece-worker; do strip -o "$root/libexec/rewire/$worker" "build/bundle/libexec/rewire/$worker"; done
 for plugin in build/bundle/lib/rewire/plugins/*.so; do strip -o "$root/lib/rewire/plugins/$(basename "$plugin")" "$plugin"; done
 for name in "${opened[@]}"; do
   path=$(ldconfig -p | awk -v name="$name" '$1 == name && !found++ {print $NF}')

@@ -43,11 +43,13 @@ foreach(shell bash zsh fish)
   endif()
 endforeach()
 
-# Beside the binary stands what compiles kernels for it; it says that nobody else calls it.
-execute_process(COMMAND "${WORK}/moved/libexec/rewire/nvrtc-worker" RESULT_VARIABLE code ERROR_VARIABLE error)
-if(NOT code EQUAL 2 OR NOT error MATCHES "started by rewire")
-  message(FATAL_ERROR "the moved nvrtc-worker exits ${code}: ${error}")
-endif()
+# Beside the binary are the programs that it starts; they say that nobody else calls them.
+foreach(worker nvrtc-worker sentencepiece-worker)
+  execute_process(COMMAND "${WORK}/moved/libexec/rewire/${worker}" RESULT_VARIABLE code ERROR_VARIABLE error)
+  if(NOT code EQUAL 2 OR NOT error MATCHES "started by rewire")
+    message(FATAL_ERROR "the moved ${worker} exits ${code}: ${error}")
+  endif()
+endforeach()
 run("${CMAKE_COMMAND}" "-DREADELF=${READELF}" "-DFOLDERS=${WORK}/moved" -P "${CMAKE_CURRENT_LIST_DIR}/../floors/library_paths.cmake")
 message(STATUS "found in the moved tree: ${installed}")
 file(REMOVE_RECURSE "${WORK}")

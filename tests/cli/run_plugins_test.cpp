@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/io/files.h"
-#include "runtime/plugin/sha256.h"
+#include "runtime/io/sha256.h"
 #include "tests/cli/fixture.h"
 #include "tests/support/catch.h"
 

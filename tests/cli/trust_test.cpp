@@ -8,7 +8,7 @@
 
 #include "plugins/sdk/rewire_plugin.h"
 #include "runtime/io/files.h"
-#include "runtime/plugin/sha256.h"
+#include "runtime/io/sha256.h"
 #include "tests/cli/fixture.h"
 #include "tests/support/catch.h"
 

@@ -81,5 +81,27 @@ TEST_CASE("A value of another kind is refused where it stands") {
   CHECK(message([&] { view.at("f").refuse("is odd"); }) == "F: f is odd");
 }
 
+TEST_CASE("An object of whole numbers may have any number of keys, and nothing else in it") {
+  using Counts = std::vector<std::pair<std::string, std::int64_t>>;
+  std::string text = "{";
+  Counts wanted;
+  for (int i = 0; i < 20000; ++i) {
+    text += (i == 0 ? "\"" : ", \"") + std::to_string(i) + "\": " + std::to_string(7 * i);
+    wanted.emplace_back(std::to_string(i), 7 * i);
+  }
+  CHECK(runtime::parse_json_counts(text + "}", "F") == wanted);
+  CHECK(runtime::parse_json_counts("{}", "F").empty());
+  const auto refused = [](std::string_view other) {
+    return message_of<UserError>([&] { runtime::parse_json_counts(other, "F"); });
+  };
+  for (const char* const other : {"[]", "3", "[1]", "{\"a\": -1}", "{\"a\": 1.5}", "{\"a\": \"x\"}",
+                                  "{\"a\": {}}", "{\"a\": [1]}", "{\"a\": null}"}) {
+    CAPTURE(other);
+    CHECK(refused(other) == "F is not an object of whole numbers");
+  }
+  CHECK(refused("{\"a\": 1, \"a\": 2}") == "F is not valid JSON: 'a' appears twice in an object");
+  CHECK(refused("{\"a\": 1").starts_with("F is not valid JSON: "));
+}
+
 }  // namespace
 }  // namespace rewire::test

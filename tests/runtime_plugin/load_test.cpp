@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "runtime/io/files.h"
-#include "runtime/plugin/sha256.h"
+#include "runtime/io/sha256.h"
 #include "tests/runtime_plugin/fixture.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"

@@ -527,7 +527,7 @@ TEST_CASE("No two keys have one path, and those that name files say so") {
     if (key.spec.is_path) files.insert(key.path());
   }
   CHECK(files == std::set<std::string>{"data.cache", "data.class_map", "data.path", "data.train_list",
-                                       "train.weights"});
+                                       "data.validation", "train.weights"});
 }
 
 TEST_CASE("--plugin replaces the recipe's plugins, and a lone none clears them") {

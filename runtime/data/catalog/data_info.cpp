@@ -355,6 +355,15 @@ OpenSplit examine_split(std::unique_ptr<ImageSource> source, const DataInfoOptio
   return {std::move(source), std::move(images)};
 }
 
+void examine_split(const TokenSource& source, SplitInfo& info) {
+  info.name = source.name();
+  try {
+    info.tokens = examine_tokens(source);
+  } catch (const DataError& error) {
+    info.problem = error.what();
+  }
+}
+
 /// Examines samples that are not images.
 void examine_samples(const Source& source, const DataInfoOptions& options, SplitInfo& info) {
   const std::vector<std::int64_t> places = evenly_spread(source.count(), options.images);
@@ -375,7 +384,9 @@ void examine_samples(const Source& source, const DataInfoOptions& options, Split
 /// Returns null if the split cannot be opened; `problem` then says why.
 std::unique_ptr<Source> open_split(const ir::Selection& selection, Split split, std::string& problem) {
   try {
-    return make_source(selection, source_context({split, kAskedImage}));
+    SourceContext asked = source_context({split, kAskedImage});
+    asked.asked.push_back({std::string(kTokensField), ir::DType::i32, {1}, FieldKind::tokens});
+    return make_source(selection, asked);
   } catch (const UserError& error) {
     problem = error.what();
     return nullptr;
@@ -433,7 +444,9 @@ DataInfo examine_data(const ir::Selection& selection, const DataInfoOptions& opt
   OpenSplit parts[2];
   for (std::size_t i = 0; i < opened.size(); ++i) {
     if (opened[i] == nullptr) continue;
-    if (std::unique_ptr<ImageSource> images = images_of(opened[i])) {
+    if (const TokenSource* const tokens = tokens_of(*opened[i])) {
+      examine_split(*tokens, info.splits[i]);
+    } else if (std::unique_ptr<ImageSource> images = images_of(opened[i])) {
       parts[i] = examine_split(std::move(images), options, info.splits[i]);
     } else {
       examine_samples(*opened[i], options, info.splits[i]);

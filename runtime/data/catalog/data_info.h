@@ -1,15 +1,17 @@
 // Examines a data set: the number of its samples and their fields. For labelled images also classes, sizes,
-// mean and std for transforms, duplicates, and images that cannot be read.
+// mean and std for transforms, duplicates, and images that cannot be read. For tokens their numbers.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ir/registry.h"
+#include "runtime/data/text/token_info.h"
 #include "runtime/data/vision/contact_sheet.h"
 #include "runtime/data/vision/image_source.h"
 
@@ -66,6 +68,8 @@ struct SplitInfo {
   SourceNotes notes;
   EqualCount duplicates;
   std::vector<FieldFacts> fields;  // all fields; for images, those besides image and label
+  std::optional<TokenFacts>
+      tokens;  // if the samples are windows of tokens; of all above, only `name` is then set
 };
 
 struct DataInfo {

@@ -8,14 +8,14 @@
 namespace rewire::runtime {
 
 extern const SourceRow kIdxSource, kCifarSource, kFolderSource, kTinyImagenetSource, kNpySource,
-    kShardsSource, kSyntheticSource;
+    kShardsSource, kSyntheticSource, kTokensSource, kTextSource;
 
 namespace {
 
 std::vector<const SourceRow*>& source_rows() {
   static std::vector<const SourceRow*> rows = {
-      &kIdxSource,    &kCifarSource, &kFolderSource,    &kTinyImagenetSource,
-      &kShardsSource, &kNpySource,   &kSyntheticSource,
+      &kIdxSource, &kCifarSource,     &kFolderSource, &kTinyImagenetSource, &kShardsSource,
+      &kNpySource, &kSyntheticSource, &kTokensSource, &kTextSource,
   };
   return rows;
 }

@@ -2,10 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <stdlib.h>
-
-#include <cerrno>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <numeric>
@@ -21,6 +17,7 @@
 #include "runtime/data/vision/tar_file.h"
 #include "runtime/device/log.h"
 #include "runtime/io/files.h"
+#include "runtime/io/new_folder.h"
 
 namespace rewire::runtime {
 namespace {
@@ -63,20 +60,13 @@ class Packer {
     note(train);
     note(val);
     const std::string classes = class_lines(train.classes);
-    check_output();
-    make_partial();
-    try {
-      pack(train, epoch_order(std::ssize(train.files), options_.seed, 0), "train");
-      std::vector<std::uint32_t> in_order(val.files.size());
-      std::iota(in_order.begin(), in_order.end(), 0U);
-      pack(val, in_order, "val");
-      write_file_atomically(partial("classes.txt"), classes);
-      give_name();
-    } catch (...) {
-      std::error_code ignored;
-      fs::remove_all(partial_, ignored);
-      throw;
-    }
+    NewFolder folder(options_.output);
+    pack(folder, train, epoch_order(std::ssize(train.files), options_.seed, 0), "train");
+    std::vector<std::uint32_t> in_order(val.files.size());
+    std::iota(in_order.begin(), in_order.end(), 0U);
+    pack(folder, val, in_order, "val");
+    write_file_atomically(folder.partial("classes.txt"), classes);
+    folder.commit();
     return std::move(shards_);
   }
 
@@ -98,9 +88,6 @@ class Packer {
     return bytes;
   }
 
-  std::string output(std::string_view name) const { return (fs::path(options_.output) / name).string(); }
-  std::string partial(std::string_view name) const { return (fs::path(partial_) / name).string(); }
-
   static std::string class_lines(const std::vector<std::string>& classes) {
     std::string lines;
     for (const std::string& name : classes) {
@@ -112,41 +99,8 @@ class Packer {
     return lines;
   }
 
-  /// Returns the output's path, without a slash at its end.
-  fs::path path() const {
-    const fs::path whole = fs::absolute(options_.output).lexically_normal();
-    return whole.has_filename() ? whole : whole.parent_path();
-  }
-
-  void check_output() const {
-    std::error_code error;
-    if (!fs::exists(path(), error)) return;
-    const bool empty = fs::is_directory(path(), error) && fs::is_empty(path(), error);
-    if (error) user_error("{}: {}", visible(options_.output), error.message());
-    if (!empty)
-      user_error("{}: it exists and is not an empty folder: choose another --output",
-                 visible(options_.output));
-  }
-
-  /// An interrupted run leaves no folder that looks complete. If two run at once, one fails.
-  void make_partial() {
-    make_folder(path().parent_path().string());
-    partial_ = (path().parent_path() / fmt::format(".{}.XXXXXX", path().filename().string())).string();
-    if (::mkdtemp(partial_.data()) == nullptr)
-      user_error("cannot make a folder next to {}: {}", visible(options_.output),
-                 std::generic_category().message(errno));
-    std::error_code ignored;
-    fs::permissions(partial_, fs::perms(0755), ignored);
-  }
-
-  void give_name() const {
-    if (::rename(partial_.c_str(), path().c_str()) != 0)
-      user_error("{}: {}: choose another --output", visible(options_.output),
-                 std::generic_category().message(errno));
-    sync_folder(path().parent_path().string());
-  }
-
-  void pack(const ImageFileList& list, const std::vector<std::uint32_t>& order, std::string_view split) {
+  void pack(const NewFolder& folder, const ImageFileList& list, const std::vector<std::uint32_t>& order,
+            std::string_view split) {
     std::unique_ptr<TarFile> shard;
     PackedShard packed;
     std::size_t number = 0;
@@ -166,8 +120,8 @@ class Packer {
       if (shard && shard->size() + size > options_.shard_bytes) finish();
       if (!shard) {
         const std::string name = fmt::format("{}-{:06}.tar", split, number++);
-        packed = {output(name), 0, 0};
-        shard = std::make_unique<TarFile>(partial(name));
+        packed = {folder.output(name), 0, 0};
+        shard = std::make_unique<TarFile>(folder.partial(name));
       }
       const std::string key = fmt::format("{:09}", place);
       shard->add(fmt::format("{}.{}", key, suffix_of_image(image.path, bytes)), bytes);
@@ -179,7 +133,6 @@ class Packer {
 
   const PackOptions& options_;
   const std::function<void(const PackedShard&)>& written_;
-  std::string partial_;  // the folder that becomes the output
   std::vector<std::uint8_t> pixels_;
   std::vector<PackedShard> shards_;
 };

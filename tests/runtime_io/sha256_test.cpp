@@ -1,5 +1,5 @@
 // SHA-256 against the vectors that NIST publishes with FIPS 180-4.
-#include "runtime/plugin/sha256.h"
+#include "runtime/io/sha256.h"
 
 #include "tests/support/catch.h"
 
@@ -20,6 +20,17 @@ TEST_CASE("SHA-256 gives the published digests") {
              "nopqrstu") == "cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1");
   CHECK(hash(std::string(1000000, 'a')) ==
         "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+TEST_CASE("SHA-256 of pieces is that of the whole, and goes on after it was asked") {
+  Sha256 digest;
+  std::string whole;
+  for (int i = 0; i < 200; ++i) {
+    const std::string piece(static_cast<std::size_t>(i), static_cast<char>(i));
+    digest.update(std::as_bytes(std::span(piece)));
+    whole += piece;
+    if (i % 50 == 49) CHECK(digest.hex() == hash(whole));
+  }
 }
 
 }  // namespace
