@@ -113,8 +113,9 @@ std::optional<Evaluation> evaluate(Engine& engine, const std::vector<EvalProgram
   const MetricSum* sum = &totals[1];
   for (const EvalProgram& program : programs) {
     for (const programs::Metric& metric : program.metrics) {
-      evaluation.metrics.push_back(
-          {std::string(program.prefix) + metric.name, sum->numerator / sum->denominator});
+      if (sum->denominator != 0 || evaluation.metrics.empty())
+        evaluation.metrics.push_back(
+            {std::string(program.prefix) + metric.name, sum->numerator / sum->denominator});
       ++sum;
     }
   }

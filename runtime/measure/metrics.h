@@ -49,7 +49,9 @@ inline LoaderShare evaluation_share(const Group& group) {
 }
 
 struct Evaluation {
-  MetricValues metrics;  // the first is the loss
+  /// The first is the loss. A later one whose denominators are 0 is left out: bits per byte of tokens without a
+  /// tokenizer.
+  MetricValues metrics;
   std::int64_t samples = 0;
   double seconds = 0;
 

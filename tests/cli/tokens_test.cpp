@@ -73,6 +73,59 @@ TEST_CASE("data pack writes a text's tokens, which data info finds again") {
   CHECK_FALSE(std::filesystem::exists(folder.file("whole/tokens_val_000000.bin")));
 }
 
+const Words kTinyGpt = {"gpt2_nano",      "--set", "model.depth=1",    "--set", "model.dim=16",  "--set",
+                        "model.heads=2",  "--set", "model.context=8",  "--set", "train.batch=4", "--set",
+                        "train.epochs=1", "--set", "train.max_steps=2"};
+
+TEST_CASE("A language model trains on text, and knows its bits per byte if it knows the tokenizer") {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "line " + std::to_string(i * 37 % 100) + "\n";
+  write_text(folder.file("x.txt"), text);
+  const auto evaluated = [&](const std::string& run, const Words& data) {
+    const Outcome outcome = rewire_command(Words{"train"} + kTinyGpt + data +
+                                           Words{"--out", folder.file(run), "--json", "--quiet"});
+    CAPTURE(outcome.err);
+    REQUIRE(outcome.code == 0);
+    return json::parse(outcome.out);
+  };
+  const json of_text =
+      evaluated("text", {"--set", "data.format=text", "--set", "data.path=" + folder.file("x.txt")});
+  CAPTURE(of_text.dump());
+  CHECK(of_text.at("bits_per_byte") > 0);
+  REQUIRE(rewire_command(
+              {"data", "pack", folder.file("x.txt"), "--format", "text", "--output", folder.file("tokens")})
+              .code == 0);
+  const Words tokens = {"--set", "data.format=tokens", "--set", "data.path=" + folder.file("tokens")};
+  const json of_tokens = evaluated("tokens", tokens);
+  CHECK_FALSE(of_tokens.contains("bits_per_byte"));
+  // The same ids give the same loss; with their tokenizer, also the same bits per byte.
+  const json of_known = evaluated("known", tokens + Words{"--set", "data.tokenizer=bytes"});
+  CHECK(of_known.at("bits_per_byte") == of_text.at("bits_per_byte"));
+  CHECK(of_tokens.at("test_loss") == of_text.at("test_loss"));
+}
+
+TEST_CASE("data preview prints the windows of a batch with the ends of documents") {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += static_cast<char>('a' + i % 26);
+  write_text(folder.file("x.txt"), text);
+  const Words words = Words{"data", "preview"} + kTinyGpt +
+                      Words{"--set", "data.format=text",     "--set", "data.path=" + folder.file("x.txt"),
+                            "--set", "data.order=sequential"};
+  CHECK(rewire_command(words + Words{"--images", "2"}).out ==
+        "=== train 0 of batch 0, epoch 0 ===\nabcdefgh\n=== train 1 of batch 0, epoch 0 ===\nijklmnop\n");
+  CHECK(rewire_command(words + Words{"--split", "test", "--images", "1"}).out ==
+        "=== test 0 of batch 0, epoch 0 ===\ncdefgh\n--- 2 positions of padding ---\n");
+  const json object =
+      json::parse(rewire_command(words + Words{"--batch", "1", "--images", "1", "--json"}).out);
+  CHECK(object == json{{"split", "train"}, {"epoch", 1}, {"batch", 0}, {"windows", {"abcdefgh\n"}}});
+  CHECK(rewire_command(words + Words{"--output", folder.file("x.png")}).err ==
+        "rewire: data preview: windows of text are printed: leave out --output\n");
+  CHECK(rewire_command(words + Words{"--split", "test", "--batch", "1"}).err ==
+        "rewire: data preview: --batch 1: the test split has 1 batches of 1 windows, counted from 0\n");
+}
+
 TEST_CASE("What the data commands are asked of tokens in vain is refused in one line") {
   const TemporaryFolder folder;
   const auto refused = [](const Words& words) {

@@ -26,7 +26,7 @@ struct TokenFacts {
   std::vector<std::string> types;    // of the files, each once: "uint16"; none if the tokens are a text's
   std::string sha256;                // of the text, or of all files, one after another
   std::int64_t text_bytes = 0,
-               text_documents = 0;  // of the whole text, of which a split is a part; 0: unknown
+               text_documents = 0;  // of both splits together; 0: unknown
 };
 
 /// Reads all tokens. Throws DataError on an id that the tokenizer does not have.

@@ -22,7 +22,7 @@ namespace {
 constexpr std::string_view kEndOfText = "<|endoftext|>";
 constexpr std::size_t kMostVocabularyBytes = std::size_t{1} << 28;
 
-/// The byte of each character that stands for one.
+/// Returns the byte that each of these characters means.
 std::map<char32_t, char> byte_characters() {
   std::map<char32_t, char> bytes;
   char32_t next = 256;
