@@ -27,6 +27,13 @@ std::int64_t first_gap(const std::vector<ArrayLife>& placed, const std::vector<S
   return at;
 }
 
+/// Returns a kernel that has only the axes.
+tile::Kernel kernel_axes(const tile::Kernel& kernel) {
+  tile::Kernel axes;
+  axes.axes = kernel.axes;
+  return axes;
+}
+
 /// Places each array in the first gap that the arrays before it leave. Returns the bytes of all.
 std::int64_t place_in_order(const std::vector<ArrayLife>& lives, std::vector<SharedArray>& arrays) {
   std::vector<ArrayLife> placed;
@@ -52,6 +59,16 @@ SharedArray shared_array(const tile::Kernel& kernel, const tile::ValueInfo& of, 
   if (computed && narrow) rows = parts_of(rows, 16) * 16;  // put_tile writes 16 at once
   const std::int64_t elements = rows * array.pitch;
   array.bytes = (elements * (narrow ? 2 : arithmetic_bytes(of.dtype)) + 15) / 16 * 16;
+  return array;
+}
+
+SharedArray window_array(const tile::Kernel& kernel, const tile::ValueInfo& of, std::int64_t window,
+                         bool computed) {
+  tile::Kernel part = kernel_axes(kernel);
+  part.axes[static_cast<std::size_t>(computed ? of.lanes[1] : of.lanes[0])].extent =
+      computed ? window : 2 * window;
+  SharedArray array = shared_array(part, of, true, computed);
+  array.window = window;
   return array;
 }
 

@@ -292,6 +292,7 @@ ProductFacts product_facts(const tile::Kernel& kernel, const BlockStep& step) {
   product.row_tiles = parts(step.row, 16);
   product.column_tiles = parts(step.column, 8);
   product.whole_rows = step.whole_rows;
+  product.window = step.window;
   for (const tile::Dot* dot : dots_of(step)) product.inner.push_back(parts(dot->contract, 16));
   for (const tile::Dot* dot : chained_of(step)) product.chained.push_back(parts(column_of(kernel, *dot), 8));
   product.stores_columns = std::ranges::any_of(step.nodes, [&](const tile::Node* node) {
@@ -299,6 +300,10 @@ ProductFacts product_facts(const tile::Kernel& kernel, const BlockStep& step) {
     return store != nullptr &&
            tile::contains_lane(kernel.values[static_cast<std::size_t>(store->value.id)].lanes, step.column);
   });
+  if (product.is_second()) {
+    product.windows = parts(step.row, step.window);
+    product.row_tiles = step.window / 16;
+  }
   return product;
 }
 

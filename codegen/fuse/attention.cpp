@@ -66,7 +66,11 @@ tile::AttentionShape shape_of(const Program& program, const OpCall& call, const 
   shape.adds_in_memory = grain.attention_adds_in_memory;
   if (shape.narrow) {
     shape.tile_elements = gradient ? grain.narrow_gradient_elements : grain.narrow_attention_elements;
-    if (gradient) shape.summed_width = grain.narrow_summed_width;
+    if (gradient) {
+      shape.summed_width = grain.narrow_summed_width;
+      shape.streamed_keys = grain.narrow_streamed_keys;
+      shape.streamed_sums = grain.narrow_streamed_sums;
+    }
   }
   shape.q = strides_of(q), shape.k = strides_of(k), shape.v = strides_of(v);
   shape.output = strides_of(views.at("output")), shape.lse = strides_of(views.at("lse"));

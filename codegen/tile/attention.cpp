@@ -47,8 +47,9 @@ constexpr std::int64_t row_of(std::int64_t elements) {
   return (elements + 7) / 8 * 8 + 8;
 }
 
-constexpr std::int64_t kRowSums = 4;  // elements on chip per query: lse and D in f32
-constexpr double kUnseen = -1e30;     // the logit of a key that the query does not see
+constexpr std::int64_t kStreamed = 16;  // queries at once, at least, where a program walks them
+constexpr std::int64_t kRowSums = 4;    // elements on chip per query: lse and D in f32
+constexpr double kUnseen = -1e30;       // the logit of a key that the query does not see
 
 /// A range of one side's tokens, and the tokens of the other side that these see, or that see these.
 struct Range {
@@ -93,6 +94,7 @@ std::vector<Range> key_ranges(const AttentionShape& shape) {
 struct Gradient {
   bool queries = false, keys = false;  // dq; dk and dv
   bool adds = false;                   // to what dk and dv hold
+  bool streams = false;                // walks the queries, so D has its own load of do
 };
 
 class AttentionWriter {
@@ -162,7 +164,8 @@ class AttentionWriter {
     const TileValue lse = scaled(load(3, shape_.lse, m_, {m_}), unit());
     const TileValue go = load(4, shape_.d_output, m_, {m_, e_});
     const TileValue scale = constant(shape_.scale * unit());
-    const TileValue delta = queries ? row_sums(go, output, !keys) : read_row_sums();
+    const TileValue summed = gradient.streams ? load(4, shape_.d_output, m_, {m_, e_}) : go;
+    const TileValue delta = queries ? row_sums(summed, output, !keys) : read_row_sums();
     // If the keys are in rows, the p and ds that tensor cores compute are operands of the next products, for
     // dv and dk.
     const auto scores = [&](TileValue of_queries, TileValue of_keys, std::int32_t over) {
@@ -421,6 +424,18 @@ bool fits_on_chip(const AttentionShape& shape, const Part& queries, const Part& 
   return operands + ds + kRowSums * queries.size <= shape.tile_elements;
 }
 
+/// Returns whether one program can walk the queries of a head: k and v, two times q and do of a few queries,
+/// their ds, and the row sums of all fit on chip.
+bool walks_queries(const AttentionShape& shape) {
+  if (!shape.narrow || shape.groups > 1 || shape.value_width != shape.width || shape.window > 0) return false;
+  const std::int64_t rows = 2 * shape.keys + 4 * kStreamed;
+  const std::int64_t ds = (shape.keys + 15) / 16 * 16 * row_of(kStreamed);
+  const std::int64_t sums = (shape.keys + 63) / 64 * 64 * ((shape.width + 7) / 8 * 8);
+  return shape.keys <= shape.streamed_keys && shape.width <= shape.summed_width &&
+         sums <= shape.streamed_sums &&
+         rows * row_of(shape.width) + ds + kRowSums * shape.queries <= shape.tile_elements;
+}
+
 }  // namespace
 
 std::vector<Kernel> attention_forward(const AttentionShape& shape) {
@@ -444,6 +459,8 @@ std::vector<Kernel> attention_backward(const AttentionShape& shape) {
   const Part all_queries{0, 1, shape.queries}, all_keys{0, 1, shape.keys};
   if (shape.narrow && fits_on_chip(shape, all_queries, all_keys))
     return {write("attention_grad", all_queries, all_keys, {true, true})};
+  if (walks_queries(shape))
+    return {write("attention_grad", all_queries, all_keys, {true, true, false, true})};
   std::vector<Range> ranges = query_ranges(shape);
   const auto fits = [&](const Range& range) { return fits_on_chip(shape, range.own, range.others); };
   const bool one_pass =

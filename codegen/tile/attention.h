@@ -5,9 +5,10 @@
 //   D = rowsum(do o)   dv = p^T do    dp = do v^T    ds = scale p (dp - D)    dq = ds k    dk = ds^T q
 //
 // The forward pass cuts the queries into tiles. The gradient recomputes p = exp(s - lse). If a head fits on
-// chip, it is one program per head. Otherwise the queries are cut for dq, and the keys for dk and dv, which
-// computes s and dp twice. D is computed once, by the programs for dq, which leave it in memory for the
-// others. Tiles are cut evenly, so their sizes differ by at most one, and each size is a kernel of its own.
+// chip, it is one program per head. For tensor cores it also is one if k, v and a few queries at once fit, and
+// registers hold dk and dv (AttentionShape::streamed_sums). Otherwise the queries are cut for dq, and the
+// keys for dk and dv, which computes s and dp twice. D is computed once, by the programs for dq, which leave
+// it in memory for the others. Tiles are cut evenly, so their sizes differ by at most one, and each size is a kernel of its own.
 //
 // Causal: the queries are cut into ranges of equal size, each with the keys that its queries see, so of the
 // pairs that no query sees few are computed: 3 of 16 with four ranges. A gradient that is one program per
@@ -58,6 +59,9 @@ struct AttentionShape {
   // wider heads ds is on chip in the programs for dk and dv too, and p as well if there are more than twice
   // as many channels.
   std::int64_t summed_width = 1 << 16;
+  // For a narrow gradient, the most keys, and the most elements of dk (of keys in parts of 64), for which a
+  // program can walk the queries with k and v on chip. 0: there is no such program.
+  std::int64_t streamed_keys = 0, streamed_sums = 0;
 };
 
 /// Returns the kernels of the forward pass. Arguments: q, k, v, output, lse, and bias and documents if the
