@@ -64,7 +64,7 @@ class BlockWriter {
       const BlockValue& own = plan_.value(value);
       if (own.array < 0 || (own.node == nullptr && !is_entry(value))) continue;
       const SharedArray& array = plan_.arrays[static_cast<std::size_t>(own.array)];
-      std::string shape;
+      std::string shape = array.row_tiles > 0 ? fmt::format("[{}]", array.row_tiles) : "";
       for (std::int32_t lane : array.lanes) {
         std::int64_t extent = lane == array.lanes.back() ? array.pitch : text_.axis(lane).extent;
         if (plan_.is_streamed(value) && lane == array.lanes[0]) extent = 2 * array.window;

@@ -50,7 +50,7 @@ std::int64_t place_in_order(const std::vector<ArrayLife>& lives, std::vector<Sha
 }  // namespace
 
 SharedArray shared_array(const tile::Kernel& kernel, const tile::ValueInfo& of, bool narrow, bool computed) {
-  SharedArray array{of.dtype, narrow, of.lanes, 1, 0, 0};
+  SharedArray array{of.dtype, narrow, of.lanes};
   const std::int64_t last = kernel.axes[static_cast<std::size_t>(of.lanes.back())].extent;
   // The pitch is odd (narrow: an odd number of 16-byte packets). So the elements of a column, or narrow rows
   // of 16 bytes, lie in distinct banks.
@@ -69,6 +69,14 @@ SharedArray window_array(const tile::Kernel& kernel, const tile::ValueInfo& of, 
       computed ? window : 2 * window;
   SharedArray array = shared_array(part, of, true, computed);
   array.window = window;
+  return array;
+}
+
+SharedArray row_sums_array(const tile::Kernel& kernel, const tile::ValueInfo& of, std::int64_t row_tiles) {
+  SharedArray array{of.dtype, false, of.lanes};
+  array.row_tiles = row_tiles;
+  array.pitch = parts_of(extent_of(kernel, of.lanes), 16) * 16;  // put_sums writes whole tiles
+  array.bytes = row_tiles * array.pitch * arithmetic_bytes(of.dtype);
   return array;
 }
 

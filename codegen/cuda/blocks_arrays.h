@@ -16,6 +16,9 @@ SharedArray shared_array(const tile::Kernel& kernel, const tile::ValueInfo& of, 
 SharedArray window_array(const tile::Kernel& kernel, const tile::ValueInfo& of, std::int64_t window,
                          bool computed);
 
+/// Returns the array of sums over the rows of products: a row of partial sums for each of the tiles.
+SharedArray row_sums_array(const tile::Kernel& kernel, const tile::ValueInfo& of, std::int64_t row_tiles);
+
 /// The life of an array, from the step that writes it to the last step that reads it.
 struct ArrayLife {
   int begin = 0, end = 0;

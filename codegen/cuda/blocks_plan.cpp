@@ -244,6 +244,10 @@ class BlockLayout {
 
   std::int32_t add_array(std::int32_t id, bool computed) {
     const tile::ValueInfo& of = info({id});
+    const BlockStep& step = steps_[static_cast<std::size_t>(known_at({id}))];
+    if (adds_rows(step, *value({id}).node))
+      return add_array(
+          row_sums_array(kernel_, of, parts_of(kernel_.axes[static_cast<std::size_t>(step.row)].extent, 16)));
     if (window_ > 0 && windows_ && windows_->arrays.contains(id))
       return add_array(window_array(kernel_, of, window_, computed));
     return add_array(shared_array(kernel_, of, narrow_.contains(id), computed));
@@ -262,6 +266,11 @@ class BlockLayout {
       const BlockValue& own = plan_.values[id];
       if (own.home != BlockHome::shared || own.node == nullptr) continue;
       ArrayLife life{known_at_[id], std::max(last_read_[id], known_at_[id]), own.array};
+      // In windows, sums over the rows of the second step begin with the first, in which the windows begin. The
+      // sums of the first are written when all windows are done.
+      const BlockStep& step = steps_[static_cast<std::size_t>(life.begin)];
+      if (step.window > 0 && adds_rows(step, *own.node))
+        life.begin = static_cast<int>(windows_->step) + (chained_of(step).empty() ? 0 : 1);
       if (life.begin < body_begin_ && life.end >= body_begin_) life.end = std::max(life.end, body_end_);
       lives.push_back(life);
     }

@@ -25,6 +25,7 @@ enum class StepKind : std::uint8_t {
 struct BlockStep {
   StepKind kind{};
   std::vector<std::int32_t> lanes, reduced;
+  bool adds = false;  // a reduce: it is a sum
   std::vector<const tile::Node*> nodes;
   // For tensor_dot: its two lanes, the columns / 8 of a warp's tile, and whether a tile has all columns, so
   // that sums over them are sums over a few threads. Products among the nodes that sum over the columns are
@@ -50,8 +51,9 @@ struct SharedArray {
   ir::DType dtype = ir::DType::f32;
   bool narrow = false;  // stored as bf16 without loss: an operand of a tensor_dot
   std::vector<std::int32_t> lanes;
-  std::int64_t pitch = 1;              // elements between rows of the last lane axis
-  std::int64_t window = 0;             // points of the walked lane that it holds (blocks_windows.h); 0: all
+  std::int64_t pitch = 1;      // elements between rows of the last lane axis
+  std::int64_t window = 0;     // points of the walked lane that it holds (blocks_windows.h); 0: all
+  std::int64_t row_tiles = 0;  // of sums over the rows of products: so many rows of partial sums; 0: none
   std::int64_t offset = 0, bytes = 0;  // in the block's shared memory
 };
 

@@ -31,6 +31,9 @@ BlockSteps block_steps(const tile::Kernel& kernel, const std::vector<BlockValue>
 std::vector<const tile::Dot*> dots_of(const BlockStep& step);
 /// Returns the products that are chained to the step (BlockStep).
 std::vector<const tile::Dot*> chained_of(const BlockStep& step);
+/// Returns whether a node of a step on tensor cores adds up the rows of its products. Each tile leaves the sums
+/// of its own rows, which the readers add up.
+bool adds_rows(const BlockStep& step, const tile::Node& node);
 /// Returns the columns of a product on tensor cores: the lane that its right operand keeps.
 std::int32_t column_of(const tile::Kernel& kernel, const tile::Dot& dot);
 

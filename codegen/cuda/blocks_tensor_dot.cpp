@@ -341,8 +341,9 @@ class TensorDotWriter {
   /// along rows is needed.
   struct Pass {
     std::vector<const Node*> nodes;
-    std::vector<const tile::Reduce*> reduces;
-    std::vector<TileValue> kept;  // computed here, read in a later pass
+    std::vector<const tile::Reduce*> reduces;   // over the columns
+    std::vector<const tile::Reduce*> row_sums;  // over the rows
+    std::vector<TileValue> kept;                // computed here, read in a later pass
   };
 
   /// Returns the passes for the nodes that run over these lanes.
@@ -368,6 +369,10 @@ class TensorDotWriter {
         if (computed_in.contains(leaf.id) && computed_in[leaf.id] < pass) kept.insert(leaf.id);
       }
       passes.resize(std::max(passes.size(), pass + 1));
+      if (adds_rows(step_, *node)) {
+        passes[pass].row_sums.push_back(&std::get<tile::Reduce>(*node));
+        continue;
+      }
       if (const auto* reduce = std::get_if<tile::Reduce>(node)) {
         passes[pass].reduces.push_back(reduce);
         known[result.id] = pass + 1;
@@ -397,6 +402,8 @@ class TensorDotWriter {
     }
     for (TileValue kept : pass.kept)
       lines_.line("{} {}_tile[{}] = {{}};", text_.type(kept), text_.name(kept), elements);
+    for (const tile::Reduce* sum : pass.row_sums)
+      lines_.line("float {}_tile[{}] = {{}};", text_.name(sum->result), elements);
     for (const Node* node : pass.nodes) {
       const auto* store = std::get_if<tile::Store>(node);
       if (store != nullptr && stores_tile(*store))
@@ -407,6 +414,8 @@ class TensorDotWriter {
     open_elements(by_element);
     for (const tile::TileValue value : dots_stored(first)) values_.put(value, values_.read(value).text);
     for (const Node* node : pass.nodes) write_element(*node, pass);
+    for (const tile::Reduce* sum : pass.row_sums)
+      lines_.line("{}_tile[e] = {};", text_.name(sum->result), values_.read(summed_by(*sum)).text);
     for (const tile::Reduce* reduce : pass.reduces) {
       const std::string name = text_.name(reduce->result) + "_rows[e % 4 / 2]";
       lines_.line("{};", accumulate(reduce->kind, text_.info(reduce->result).dtype, name,
@@ -418,6 +427,7 @@ class TensorDotWriter {
       if (result) values_.release(result);
     }
     for (const Node* node : pass.nodes) write_tile(*node);
+    for (const tile::Reduce* sum : pass.row_sums) write_row_sum(*sum);
     for (TileValue kept : pass.kept) values_.hold(kept, text_.name(kept) + "_tile[e]");
     for (const tile::Reduce* reduce : pass.reduces) write_row_results(*reduce);
   }
@@ -538,6 +548,30 @@ class TensorDotWriter {
     lines_.line("put_tile<{}, {}, {}, {}>({}, {}_tile, down, {});", width_, within_,
                 count_ > 0 ? count_ : text_.axis(column_).extent, plan_.array_of(result).pitch,
                 text_.name(result), text_.name(result), right);
+  }
+
+  /// Returns what a sum over rows adds up: its operand, or if that is rounded to bf16, the value before.
+  TileValue summed_by(const tile::Reduce& sum) const {
+    const auto cast_of = [&](TileValue value) -> const tile::Pointwise* {
+      const BlockValue& own = plan_.value(value);
+      const auto* op = own.node == nullptr ? nullptr : std::get_if<tile::Pointwise>(own.node);
+      return own.home == BlockHome::again && op != nullptr && op->code == ir::Opcode::cast ? op : nullptr;
+    };
+    const tile::Pointwise* wide = cast_of(sum.operand);
+    if (wide == nullptr || text_.info(wide->operands[0]).dtype != ir::DType::bf16) return sum.operand;
+    const tile::Pointwise* narrow = cast_of(wide->operands[0]);
+    const bool rounds = narrow != nullptr && text_.info(narrow->operands[0]).dtype == ir::DType::f32;
+    return rounds ? narrow->operands[0] : sum.operand;
+  }
+
+  /// Writes the sums of a tile's rows.
+  void write_row_sum(const tile::Reduce& sum) {
+    const std::string name = text_.name(sum.result), down = before_rows() + "down";
+    const std::int64_t rows = text_.axis(step_.row).extent;
+    lines_.line("put_sums<{}, {}>({} + ({}) / 16 * {}{}, {}_tile, {});", width_,
+                summed_by(sum) != sum.operand, name, down, plan_.array_of(sum.result).pitch,
+                has_right() ? " + right" : "", name,
+                rows % 16 == 0 ? "16" : fmt::format("{} - ({})", rows, down));
   }
 
   /// Gives the result of a sum along rows to the threads that share a row, and to the whole block if a later

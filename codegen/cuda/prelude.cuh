@@ -723,6 +723,56 @@ REWIRE_DEVICE void store_two(bf16* to, const float (&x)[8], int row, int column)
   }
 }
 
+// The sums of a tile's columns over its first `rows` rows, by a warp; kRounds: of its elements as bf16. The
+// threads that have the same columns share them out while they add.
+template <int kWide, bool kRounds>
+REWIRE_DEVICE void put_sums(float* to, const float (&x)[4 * kWide], int rows) {
+  constexpr int kCount = 2 * kWide;  // of a thread's columns
+  const bool upper = fragment_row(0) < rows, lower = fragment_row(2) < rows;
+  float sum[kCount];
+#pragma unroll
+  for (int i = 0; i < kCount; i += 2) {
+    const float* const own = x + 2 * i;
+    if (kRounds) {
+      const u32 above = upper ? bf16_pair(own[0], own[1]) : 0u, below = lower ? bf16_pair(own[2], own[3]) : 0u;
+      sum[i] = float_of_bits(above << 16) + float_of_bits(below << 16);
+      sum[i + 1] = float_of_bits(above & 0xffff0000u) + float_of_bits(below & 0xffff0000u);
+    } else {
+      sum[i] = (upper ? own[0] : 0.0f) + (lower ? own[2] : 0.0f);
+      sum[i + 1] = (upper ? own[1] : 0.0f) + (lower ? own[3] : 0.0f);
+    }
+  }
+  int count = kCount, first = 0;
+  bool writes = true;
+#pragma unroll
+  for (int mask = 16; mask >= 4; mask /= 2) {
+    const bool second = (int(threadIdx.x) & mask) != 0;
+    const bool halves = count % 2 == 0;
+    count = halves ? count / 2 : count;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      if (i >= count) continue;
+      const float other = halves ? sum[(i + count) % kCount] : sum[i];
+      sum[i] = (second ? other : sum[i]) + shuffle_xor(second ? sum[i] : other, mask);
+    }
+    first += halves && second ? count : 0;
+    writes = writes && (halves || !second);
+  }
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const int own = first + i;
+    if (i < count && writes) to[own / 2 * 8 + int(threadIdx.x) % 4 * 2 + own % 2] = sum[i];
+  }
+}
+// The sum of a column of kRows, kPitch elements from row to row.
+template <int kRows, int kPitch>
+REWIRE_DEVICE float sum_down(const float* column) {
+  float sum = column[0];
+#pragma unroll
+  for (int row = 1; row < kRows; ++row) sum += column[row * kPitch];
+  return sum;
+}
+
 // Rows of a matrix into shared memory by a block, kPacket neighbours at once. Rows begin every kFrom and every
 // kTo elements. What it copies is there after finish_copies and a barrier: until then all of it is under way.
 template <int kRows, int kColumns, int kFrom, int kTo, int kPacket, int kThreads, class T>

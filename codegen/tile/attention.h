@@ -8,7 +8,8 @@
 // chip, it is one program per head. For tensor cores it also is one if k, v and a few queries at once fit, and
 // registers hold dk and dv (AttentionShape::streamed_sums). Otherwise the queries are cut for dq, and the
 // keys for dk and dv, which computes s and dp twice. D is computed once, by the programs for dq, which leave
-// it in memory for the others. Tiles are cut evenly, so their sizes differ by at most one, and each size is a kernel of its own.
+// it in memory for the others. Tiles are cut evenly, so their sizes differ by at most one, and each size is a
+// kernel of its own.
 //
 // Causal: the queries are cut into ranges of equal size, each with the keys that its queries see, so of the
 // pairs that no query sees few are computed: 3 of 16 with four ranges. A gradient that is one program per
@@ -48,6 +49,9 @@ struct AttentionShape {
   AttentionView d_output, dq, dk, dv;      // only of the gradient
   std::optional<AttentionView> bias;       // of [batch, query head, query, key]: its channels are keys
   std::optional<AttentionView> documents;  // of [batch, token] in i32
+  // Only of the gradient: sums over the tokens of dq, dk and dv, as rounded to `dtype`, in f32: [batch, head,
+  // channel].
+  std::optional<AttentionView> dq_sums, dk_sums, dv_sums;
   // The most on chip at once: queries x keys. For a narrow gradient: ds, q, k, v and do, or if it is cut
   // only the last four, with rows of whole 8 elements and 8 more, and lse and D, each as two elements.
   std::int64_t tile_elements = 1 << 16;
@@ -67,7 +71,10 @@ struct AttentionShape {
 /// Returns the kernels of the forward pass. Arguments: q, k, v, output, lse, and bias and documents if the
 /// shape has them.
 std::vector<Kernel> attention_forward(const AttentionShape& shape);
-/// Returns the kernels of the gradient, in order. Arguments: q, k, v, lse, d_output, and bias and documents if
+/// Returns whether the gradient is one program for each head, which can also sum dq, dk and dv over the tokens.
+bool sums_tokens(const AttentionShape& shape);
+/// Returns the kernels of the gradient, in order. Where sums_tokens() holds, there may be the arguments dq_sums,
+/// dk_sums and dv_sums. Arguments: q, k, v, lse, d_output, and bias and documents if
 /// the shape has them; output if dq is written; those of dq, dk, dv that the kernel writes; and, if others
 /// compute dk and dv than dq, delta, which is D as a dense f32 [batch, query heads, queries]. Bind them by
 /// name.

@@ -58,8 +58,7 @@ constexpr Heads kWalked[] = {{1, 2, 197, 197, 64},
                              {1, 1, 330, 201, 32},
                              {1, 1, 530, 40, 64},
                              {1, 1, 210, 210, 64, 1, 0, ", causal = true"},
-                             {1, 2, 230, 230, 40, 1, 0, ", bias = true"},
-                             {1, 1, 200, 200, 64, 1, 0, ", causal = true, documents = true"}};
+                             {1, 2, 230, 230, 40, 1, 0, ", bias = true"}};
 
 /// Forward and gradient of heads that are windows of one projection, where there are as many queries as keys.
 std::string text_of(const Heads& s, const std::string& dtype) {
@@ -127,6 +126,53 @@ std::string transposed(const Heads& s) {
   return text.insert(text.find("    %o, %l"), views);
 }
 
+/// The gradient of heads with the sums over all tokens that the gradients of biases are: of one projection to q, k
+/// and v, or of three.
+std::string summed(const Heads& s, bool one_projection) {
+  const std::string heads = fmt::format("bf16[{},{},{},{}]", s.batch, s.heads, s.queries, s.width);
+  const std::string lse = fmt::format("f32[{},{},{},1]", s.batch, s.heads, s.queries);
+  const auto rows = [&](const char* dtype, int width) {
+    return fmt::format("{}[{},{},{}]", dtype, s.batch, s.queries, width);
+  };
+  const int channels = s.heads * s.width, width = one_projection ? 3 * channels : channels;
+  std::string body, results, types;
+  const auto add_up = [&](const std::string& name, const std::string& of, const std::string& permutation) {
+    const std::string swapped = one_projection
+                                    ? fmt::format("bf16[{},{},3,{},{}]", s.batch, s.queries, s.heads, s.width)
+                                    : fmt::format("bf16[{},{},{},{}]", s.batch, s.queries, s.heads, s.width);
+    body += fmt::format(
+        "    %t{0} = transpose %{1} {{permutation = {2}}} : {3}\n"
+        "    %r{0} = reshape %t{0} : {4}\n"
+        "    %c{0} = cast %r{0} : {5}\n"
+        "    %s{0} = sum %c{0} {{axes = [0, 1]}} : f32[1,1,{6}]\n",
+        name, of, permutation, swapped, rows("bf16", width), rows("f32", width), width);
+    results += fmt::format("{0}r{1} = %r{1}, s{1} = %s{1}", results.empty() ? "" : ", ", name);
+    types += fmt::format("{0}r{1}: {2}, s{1}: f32[1,1,{3}]", types.empty() ? "" : ", ", name,
+                         rows("bf16", width), width);
+  };
+  if (one_projection) {
+    const std::string part = fmt::format("bf16[1,{},{},{},{}]", s.batch, s.heads, s.queries, s.width);
+    for (const char* name : {"dq", "dk", "dv"})
+      body += fmt::format("    %{0}1 = reshape %{0} : {1}\n", name, part);
+    body += fmt::format("    %all = concat %dq1, %dk1, %dv1 {{axis = 0}} : bf16[3,{},{},{},{}]\n", s.batch,
+                        s.heads, s.queries, s.width);
+    add_up("", "all", "[1, 3, 0, 2, 4]");
+  } else {
+    // The exact sum of dk is 0, with which no rounded one can be compared.
+    for (const char* name : {"dq", "dv"}) add_up(name, name, "[0, 2, 1, 3]");
+  }
+  return fmt::format(
+      "module @m {{\n"
+      "  func @main(%q: {0}, %k: {0}, %v: {0}, %g: {0}) -> ({2}) {{\n"
+      "    %o, %l = attention %q, %k, %v {{scale = 0.3}} : {0}, {1}\n"
+      "    %dq, %dk, %dv = attention_grad %q, %k, %v, %o, %l, %g {{scale = 0.3}} : {0}, {0}, {0}\n"
+      "{3}"
+      "    return {4}\n"
+      "  }}\n"
+      "}}\n",
+      heads, lse, types, body, results);
+}
+
 /// Compares the results on a target with the evaluator's, and with each other's bits in other orders of
 /// threads.
 void check(const std::vector<std::string>& texts, double tolerance,
@@ -168,6 +214,15 @@ TEST_CASE("a gradient that walks its queries in windows agrees with the evaluato
   std::vector<std::string> texts = texts_of(kWalked, "bf16");
   texts.push_back(transposed({1, 1, 210, 203, 64}));
   check(texts, 2e-2, codegen::cuda::device_target(89));
+}
+
+TEST_CASE("sums of the gradient over the tokens, from its own kernel, agree with the evaluator's") {
+  const int arch = GENERATE(89, 90);
+  std::vector<std::string> texts;
+  for (const Heads& heads : {Heads{3, 2, 50, 50, 24}, Heads{2, 2, 197, 197, 64}, Heads{1, 3, 33, 33, 20}}) {
+    for (const bool one_projection : {true, false}) texts.push_back(summed(heads, one_projection));
+  }
+  check(texts, 2e-2, codegen::cuda::device_target(arch));
 }
 
 }  // namespace
