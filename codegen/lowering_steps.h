@@ -16,6 +16,7 @@ inline constexpr std::string_view kLowerIndexed = "lower_indexed";  // indexed.h
 inline constexpr std::string_view kMergePads = "merge_pads";        // prepare.h
 inline constexpr std::string_view kMergeGroups = "merge_groups";    // groups that read one tensor are merged
 inline constexpr std::string_view kBiasInCalls = "bias_in_calls";   // a product's call adds bias and casts
+inline constexpr std::string_view kTokenSums = "token_sums";        // token_sums.h
 inline constexpr std::string_view kMergeAxes = "merge_axes";        // tile/simplify.h
 inline constexpr std::string_view kConcatWindows =
     "concat_windows";  // operands are written into the concat's result
@@ -26,9 +27,9 @@ inline constexpr std::string_view kAppendMaps = "append_maps";  // append_maps.h
 inline constexpr std::string_view kShareCode = "share_code";    // shared_code.h
 inline constexpr std::string_view kTables = "tables";           // tables.h
 
-inline constexpr std::array kLoweringSteps = {kFuse,         kUnifyViews,    kWideningCasts, kLowerArgmax,
-                                              kLowerIndexed, kMergePads,     kMergeGroups,   kBiasInCalls,
-                                              kMergeAxes,    kConcatWindows, kCopyElision,   kTwins,
-                                              kAppendMaps,   kShareCode,     kTables};
+inline constexpr std::array kLoweringSteps = {kFuse,         kUnifyViews, kWideningCasts, kLowerArgmax,
+                                              kLowerIndexed, kMergePads,  kMergeGroups,   kBiasInCalls,
+                                              kTokenSums,    kMergeAxes,  kConcatWindows, kCopyElision,
+                                              kTwins,        kAppendMaps, kShareCode,     kTables};
 
 }  // namespace rewire::codegen

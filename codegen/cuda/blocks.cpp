@@ -64,14 +64,15 @@ class BlockWriter {
       const BlockValue& own = plan_.value(value);
       if (own.array < 0 || (own.node == nullptr && !is_entry(value))) continue;
       const SharedArray& array = plan_.arrays[static_cast<std::size_t>(own.array)];
-      std::string shape;
+      std::string shape = array.row_tiles > 0 ? fmt::format("[{}]", array.row_tiles) : "";
       for (std::int32_t lane : array.lanes) {
-        const std::int64_t extent = lane == array.lanes.back() ? array.pitch : text_.axis(lane).extent;
+        std::int64_t extent = lane == array.lanes.back() ? array.pitch : text_.axis(lane).extent;
+        if (plan_.is_streamed(value) && lane == array.lanes[0]) extent = 2 * array.window;
         shape += fmt::format("[{}]", extent);
       }
-      lines_.line("{0}* const {1} = reinterpret_cast<{0}*>(shared + {2});  // {3}",
+      lines_.line("{0}* const {1}{2} = reinterpret_cast<{0}*>(shared + {3});  // {4}",
                   array.narrow ? storage_type(ir::DType::bf16) : arithmetic_type(array.dtype),
-                  text_.name(value), array.offset, shape);
+                  text_.name(value), plan_.is_streamed(value) ? "_windows" : "", array.offset, shape);
     }
   }
 
@@ -150,7 +151,16 @@ class BlockWriter {
   // --- steps
 
   void write_steps(const std::vector<BlockStep>& steps) {
-    for (const BlockStep& step : steps) {
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const BlockStep& step = steps[i];
+      if (step.window > 0) {
+        const BlockStep& second = steps[++i];
+        BlockStep both = step;
+        both.nodes.insert(both.nodes.end(), second.nodes.begin(), second.nodes.end());
+        order_.before(both);
+        write_windows(step, second, plan_, text_, lines_, values_);
+        continue;
+      }
       order_.before(step);
       switch (step.kind) {
         case StepKind::scalars:
@@ -212,7 +222,16 @@ class BlockWriter {
     values_.change_scope();
   }
 
-  void write_loop(const BlockStep& step) {
+  void write_loop(const BlockStep& all) {
+    BlockStep step = all;
+    for (const Node* node : all.nodes) {
+      const auto* load = std::get_if<tile::Load>(node);
+      if (load == nullptr || !plan_.is_streamed(load->result)) continue;
+      order_.start_copies();
+      write_window_load(*load, "", plan_.array_of(load->result).window, plan_, text_, lines_, values_);
+      std::erase(step.nodes, node);
+    }
+    if (step.nodes.empty()) return;
     if (is_copies(step, plan_, text_)) {
       order_.start_copies();
       return write_copies(step, plan_, text_, lines_);

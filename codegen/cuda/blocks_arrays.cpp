@@ -27,6 +27,13 @@ std::int64_t first_gap(const std::vector<ArrayLife>& placed, const std::vector<S
   return at;
 }
 
+/// Returns a kernel that has only the axes.
+tile::Kernel kernel_axes(const tile::Kernel& kernel) {
+  tile::Kernel axes;
+  axes.axes = kernel.axes;
+  return axes;
+}
+
 /// Places each array in the first gap that the arrays before it leave. Returns the bytes of all.
 std::int64_t place_in_order(const std::vector<ArrayLife>& lives, std::vector<SharedArray>& arrays) {
   std::vector<ArrayLife> placed;
@@ -43,7 +50,7 @@ std::int64_t place_in_order(const std::vector<ArrayLife>& lives, std::vector<Sha
 }  // namespace
 
 SharedArray shared_array(const tile::Kernel& kernel, const tile::ValueInfo& of, bool narrow, bool computed) {
-  SharedArray array{of.dtype, narrow, of.lanes, 1, 0, 0};
+  SharedArray array{of.dtype, narrow, of.lanes};
   const std::int64_t last = kernel.axes[static_cast<std::size_t>(of.lanes.back())].extent;
   // The pitch is odd (narrow: an odd number of 16-byte packets). So the elements of a column, or narrow rows
   // of 16 bytes, lie in distinct banks.
@@ -52,6 +59,24 @@ SharedArray shared_array(const tile::Kernel& kernel, const tile::ValueInfo& of, 
   if (computed && narrow) rows = parts_of(rows, 16) * 16;  // put_tile writes 16 at once
   const std::int64_t elements = rows * array.pitch;
   array.bytes = (elements * (narrow ? 2 : arithmetic_bytes(of.dtype)) + 15) / 16 * 16;
+  return array;
+}
+
+SharedArray window_array(const tile::Kernel& kernel, const tile::ValueInfo& of, std::int64_t window,
+                         bool computed) {
+  tile::Kernel part = kernel_axes(kernel);
+  part.axes[static_cast<std::size_t>(computed ? of.lanes[1] : of.lanes[0])].extent =
+      computed ? window : 2 * window;
+  SharedArray array = shared_array(part, of, true, computed);
+  array.window = window;
+  return array;
+}
+
+SharedArray row_sums_array(const tile::Kernel& kernel, const tile::ValueInfo& of, std::int64_t row_tiles) {
+  SharedArray array{of.dtype, false, of.lanes};
+  array.row_tiles = row_tiles;
+  array.pitch = parts_of(extent_of(kernel, of.lanes), 16) * 16;  // put_sums writes whole tiles
+  array.bytes = row_tiles * array.pitch * arithmetic_bytes(of.dtype);
   return array;
 }
 

@@ -11,6 +11,13 @@ namespace rewire::codegen::cuda {
 
 /// Returns the array of a value with lanes; its offset is not set yet. `computed`: it is not a load's.
 SharedArray shared_array(const tile::Kernel& kernel, const tile::ValueInfo& of, bool narrow, bool computed);
+/// Returns the narrow array of a value of two lanes that holds `window` points of one of them: two windows of
+/// a load's rows, or one of a computed value's columns.
+SharedArray window_array(const tile::Kernel& kernel, const tile::ValueInfo& of, std::int64_t window,
+                         bool computed);
+
+/// Returns the array of sums over the rows of products: a row of partial sums for each of the tiles.
+SharedArray row_sums_array(const tile::Kernel& kernel, const tile::ValueInfo& of, std::int64_t row_tiles);
 
 /// The life of an array, from the step that writes it to the last step that reads it.
 struct ArrayLife {

@@ -8,6 +8,7 @@
 #include "codegen/cuda/blocks_arrays.h"
 #include "codegen/cuda/blocks_schedules.h"
 #include "codegen/cuda/blocks_steps.h"
+#include "codegen/cuda/blocks_windows.h"
 #include "codegen/cuda/kernel_text.h"
 #include "codegen/tile/walk.h"
 #include "ir/opcodes.h"
@@ -22,6 +23,7 @@ using tile::TileValue;
 
 constexpr int kAgainLimit = 4;  // the most ops of a value that each reader recomputes
 constexpr int kNever = 1000;
+constexpr std::int64_t kWidestWindow = 32;  // points of the axis that two products walk together
 
 /// Plans a kernel: its steps, the homes of its values, and the places of its arrays in shared memory.
 /// `copies_all`: beside products on tensor cores, all loads of two lanes that are bf16 are copied into shared
@@ -44,7 +46,8 @@ class BlockLayout {
       choose_steps();
       choose_homes();
       place_values();
-      if (plan_.shared_bytes <= target_.shared_bytes_per_block) return std::move(plan_);
+      if (plan_.shared_bytes <= target_.shared_bytes_per_block && has_schedule()) return std::move(plan_);
+      if (narrow_window()) continue;
       if (copies_all_ || !unstage()) return std::nullopt;
     }
   }
@@ -175,6 +178,10 @@ class BlockLayout {
     known_at_ = std::move(ordered.known_at);
     body_begin_ = ordered.body_begin;
     body_end_ = ordered.body_end;
+    windows_ = find_windows(kernel_, steps_, body_begin_);
+    if (windows_ && window_ > 0) {
+      steps_[windows_->step].window = steps_[windows_->step + 1].window = window_;
+    }
     const auto at = [&](int step) { return steps_.begin() + step; };
     plan_.prologue.assign(at(0), at(body_begin_));
     plan_.body.assign(at(body_begin_), at(body_end_ + 1));
@@ -209,13 +216,13 @@ class BlockLayout {
       const bool inside = kind == StepKind::loop || kind == StepKind::tensor_dot;
       if (!inside || outside.contains(static_cast<std::int32_t>(id))) {
         own.home = BlockHome::shared;
-        own.array = add_array(kernel_.values[id], narrow_.contains(static_cast<std::int32_t>(id)),
-                              !std::holds_alternative<tile::Load>(*own.node));
+        own.array = add_array(static_cast<std::int32_t>(id), !std::holds_alternative<tile::Load>(*own.node));
       }
     }
     for (const tile::Carried& carried : kernel_.carried) {
       const bool scalar = info(carried.entry).lanes.empty();
-      plan_.carried_arrays.push_back(scalar ? -1 : add_array(info(carried.entry), false, true));
+      plan_.carried_arrays.push_back(
+          scalar ? -1 : add_array(shared_array(kernel_, info(carried.entry), false, true)));
       for (TileValue of : {carried.entry, carried.last}) {
         value(of).home = scalar ? BlockHome::scalar : BlockHome::shared;
         value(of).array = plan_.carried_arrays.back();
@@ -235,8 +242,18 @@ class BlockLayout {
     }
   }
 
-  std::int32_t add_array(const tile::ValueInfo& of, bool narrow, bool computed) {
-    plan_.arrays.push_back(shared_array(kernel_, of, narrow, computed));
+  std::int32_t add_array(std::int32_t id, bool computed) {
+    const tile::ValueInfo& of = info({id});
+    const BlockStep& step = steps_[static_cast<std::size_t>(known_at({id}))];
+    if (adds_rows(step, *value({id}).node))
+      return add_array(
+          row_sums_array(kernel_, of, parts_of(kernel_.axes[static_cast<std::size_t>(step.row)].extent, 16)));
+    if (window_ > 0 && windows_ && windows_->arrays.contains(id))
+      return add_array(window_array(kernel_, of, window_, computed));
+    return add_array(shared_array(kernel_, of, narrow_.contains(id), computed));
+  }
+  std::int32_t add_array(SharedArray array) {
+    plan_.arrays.push_back(std::move(array));
     return static_cast<std::int32_t>(plan_.arrays.size()) - 1;
   }
 
@@ -249,6 +266,11 @@ class BlockLayout {
       const BlockValue& own = plan_.values[id];
       if (own.home != BlockHome::shared || own.node == nullptr) continue;
       ArrayLife life{known_at_[id], std::max(last_read_[id], known_at_[id]), own.array};
+      // In windows, sums over the rows of the second step begin with the first, in which the windows begin. The
+      // sums of the first are written when all windows are done.
+      const BlockStep& step = steps_[static_cast<std::size_t>(life.begin)];
+      if (step.window > 0 && adds_rows(step, *own.node))
+        life.begin = static_cast<int>(windows_->step) + (chained_of(step).empty() ? 0 : 1);
       if (life.begin < body_begin_ && life.end >= body_begin_) life.end = std::max(life.end, body_end_);
       lives.push_back(life);
     }
@@ -256,6 +278,20 @@ class BlockLayout {
       if (array >= 0) lives.push_back({0, last_step, array});
     }
     plan_.shared_bytes = place_arrays(std::move(lives), plan_.arrays);
+  }
+
+  /// Walks the products in windows that take less shared memory, if there are any. Returns false if the
+  /// narrowest did not fit either; there are no windows then.
+  bool narrow_window() {
+    if (!windows_ || walked_) return false;
+    window_ = window_ == 0 ? kWidestWindow : window_ / 2;
+    walked_ = window_ < 16;
+    if (walked_) window_ = 0;
+    return true;
+  }
+  /// Returns whether a block has warps and registers to walk in windows.
+  bool has_schedule() const {
+    return window_ == 0 || !windows_ || can_walk(block_facts(kernel_, plan_, target_));
   }
 
   /// Reads the largest load that a dot keeps in shared memory from device memory instead. Returns false if
@@ -285,6 +321,9 @@ class BlockLayout {
   std::vector<int> known_at_, last_read_;  // by value: steps
   std::set<std::int32_t> staged_, unstaged_, narrow_, rows_;
   int body_begin_ = 0, body_end_ = -1;
+  std::optional<Windows> windows_;
+  std::int64_t window_ = 0;  // of the products in windows_; 0: they are not walked in windows
+  bool walked_ = false;      // no window fits
 };
 
 std::vector<BlockStep*> products_of(BlockPlan& plan) {
@@ -297,12 +336,21 @@ std::vector<BlockStep*> products_of(BlockPlan& plan) {
   return found;
 }
 
+/// Returns the points of an axis that products walk together; 0: they do not.
+std::int64_t window_of(BlockPlan& plan) {
+  std::int64_t window = 0;
+  for (const BlockStep* step : products_of(plan)) window = std::max(window, step->window);
+  return window;
+}
+
 /// Lays out a kernel. Loads that no product needs are copied if they take no shared memory of their own.
 std::optional<BlockPlan> lay_out(const Kernel& kernel, const DeviceTarget& target) {
   std::optional<BlockPlan> plan = BlockLayout(kernel, target, false).plan();
   if (!plan || products_of(*plan).empty()) return plan;
   std::optional<BlockPlan> copied = BlockLayout(kernel, target, true).plan();
-  return copied && copied->shared_bytes <= plan->shared_bytes ? copied : plan;
+  const bool takes =
+      copied && copied->shared_bytes <= plan->shared_bytes && window_of(*copied) == window_of(*plan);
+  return takes ? copied : plan;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <variant>
 #include <vector>
 
 #include "codegen/cuda/emit.h"
@@ -24,6 +25,7 @@ enum class StepKind : std::uint8_t {
 struct BlockStep {
   StepKind kind{};
   std::vector<std::int32_t> lanes, reduced;
+  bool adds = false;  // a reduce: it is a sum
   std::vector<const tile::Node*> nodes;
   // For tensor_dot: its two lanes, the columns / 8 of a warp's tile, and whether a tile has all columns, so
   // that sums over them are sums over a few threads. Products among the nodes that sum over the columns are
@@ -33,6 +35,8 @@ struct BlockStep {
   std::int32_t row = -1, column = -1;
   std::int64_t width = 1;
   bool whole_rows = false, held_rows = false;
+  // If not 0, this step and its neighbour walk an axis together, so many points at once (blocks_windows.h).
+  std::int64_t window = 0;
 };
 
 enum class BlockHome : std::uint8_t {
@@ -47,7 +51,9 @@ struct SharedArray {
   ir::DType dtype = ir::DType::f32;
   bool narrow = false;  // stored as bf16 without loss: an operand of a tensor_dot
   std::vector<std::int32_t> lanes;
-  std::int64_t pitch = 1;              // elements between rows of the last lane axis
+  std::int64_t pitch = 1;      // elements between rows of the last lane axis
+  std::int64_t window = 0;     // points of the walked lane that it holds (blocks_windows.h); 0: all
+  std::int64_t row_tiles = 0;  // of sums over the rows of products: so many rows of partial sums; 0: none
   std::int64_t offset = 0, bytes = 0;  // in the block's shared memory
 };
 
@@ -71,6 +77,14 @@ struct BlockPlan {
   /// Returns the array of a value whose home is shared memory.
   const SharedArray& array_of(tile::TileValue of) const {
     return arrays[static_cast<std::size_t>(value(of).array)];
+  }
+  /// Returns whether a value is in shared memory a window at a time (blocks_windows.h), and whether it is a
+  /// load of which the next window is there too.
+  bool in_windows(tile::TileValue of) const {
+    return value(of).home == BlockHome::shared && array_of(of).window > 0;
+  }
+  bool is_streamed(tile::TileValue of) const {
+    return in_windows(of) && value(of).node != nullptr && std::holds_alternative<tile::Load>(*value(of).node);
   }
 };
 

@@ -33,15 +33,18 @@ bool takes_width(const ProductFacts& product, std::int64_t width) {
   if (product.whole_rows) return width == product.column_tiles;
   // A chained product takes 16 columns at once.
   if (!product.chained.empty() && width % 2 != 0 && width != product.column_tiles) return false;
-  // store_tile exchanges the stored elements among a row's threads in groups of four times 8 columns.
-  if (product.stores_columns && product.column_tiles >= 4 && width % 4 != 0) return false;
+  if (product.is_first() && product.window % (8 * width) != 0) return false;
+  // store_tile exchanges the stored elements among a row's threads in groups of four times 8 columns. A window
+  // has few tiles, so it also takes store_two, which writes half as much at once.
+  const bool by_two = product.is_second() && width == 2;
+  if (product.stores_columns && product.column_tiles >= 4 && width % 4 != 0 && !by_two) return false;
   return width <= 4 || std::ssize(product.inner) * 4 * width <= 48;
 }
 
 /// Estimates the registers per thread of one step, without a limit.
 std::int64_t registers_of(const BlockFacts& facts, const ProductFacts& product, std::int64_t width,
                           std::int64_t warps) {
-  const std::int64_t chained = product.chained_registers();
+  const std::int64_t chained = product.chained_registers() + product.waiting_registers;
   const std::int64_t held = holds_rows(facts, product, warps) ? product.row_registers() : 0;
   const std::int64_t registers = std::ssize(product.inner) * 4 * width + chained + held +
                                  (chained > 0 ? kBesideChains : kBesideProducts);
@@ -52,6 +55,7 @@ std::int64_t registers_of(const BlockFacts& facts, const ProductFacts& product, 
 bool has_registers(const BlockFacts& facts, const ProductFacts& product, std::int64_t width,
                    std::int64_t warps) {
   const std::int64_t beyond = std::max<std::int64_t>(width - 2, 0) * kWiderTile;
+  if (product.is_first() && warps < product.row_tiles) return false;
   return warps <= kHeldWarps ||
          registers_of(facts, product, width, warps) + beyond <= kRegisters / parts_of(warps, kSchedulers);
 }
@@ -77,7 +81,7 @@ std::vector<Width> widths_of(const BlockFacts& facts, const ProductFacts& produc
     const std::int64_t right = parts_of(product.column_tiles, width);
     const std::int64_t turns = product.chained.empty() ? parts_of(product.row_tiles * right, warps)
                                                        : parts_of(product.row_tiles, warps) * right;
-    widths.push_back({turns * tile, width});
+    widths.push_back({product.windows * turns * tile, width});
   }
   std::ranges::stable_sort(widths, {}, &Width::clocks);
   return widths;
@@ -187,7 +191,10 @@ BlockFacts block_facts(const tile::Kernel& kernel, const BlockPlan& plan, const 
     for (const BlockStep& step : *section) {
       facts.points = std::max(facts.points, extent_of(kernel, step.lanes) * extent_of(kernel, step.reduced));
       facts.has_dots = facts.has_dots || step.kind == StepKind::dot;
-      if (step.kind == StepKind::tensor_dot) facts.products.push_back(product_facts(kernel, step));
+      if (step.kind != StepKind::tensor_dot) continue;
+      const std::int64_t before = facts.products.empty() ? 0 : facts.products.back().chained_registers();
+      facts.products.push_back(product_facts(kernel, step));
+      if (facts.products.back().is_second()) facts.products.back().waiting_registers = before;
     }
   }
   return facts;
@@ -246,6 +253,10 @@ bool fits(const BlockFacts& facts, const BlockSchedule& schedule) {
     if (!has_registers(facts, product, schedule.widths[i], schedule.threads / 32)) return false;
   }
   return true;
+}
+
+bool can_walk(const BlockFacts& facts) {
+  return !warps_of(facts).empty();
 }
 
 bool holds_rows(const BlockFacts& facts, const ProductFacts& product, std::int64_t warps) {

@@ -29,6 +29,9 @@ BlockSchedule modelled_block(const BlockFacts& facts);
 std::vector<BlockSchedule> block_schedules(const BlockFacts& facts, std::size_t most);
 /// Returns whether a kernel can be written with the schedule. A recorded one may be another kernel's.
 bool fits(const BlockFacts& facts, const BlockSchedule& schedule);
+/// Returns whether a block has the warps and registers for its products. Without windows
+/// (blocks_windows.h) it always has.
+bool can_walk(const BlockFacts& facts);
 /// Returns whether a warp keeps the rows of the products' left operands in registers. It does if shared
 /// memory has room for one block alone, and the block's threads leave registers for them.
 bool holds_rows(const BlockFacts& facts, const ProductFacts& product, std::int64_t warps);

@@ -135,7 +135,11 @@ class BlockStepper {
     step.lanes = tile::iteration_lanes(kernel_, node);
     step.kind = step.lanes.empty() ? StepKind::scalars : StepKind::loop;
     if (const auto* reduce = std::get_if<tile::Reduce>(&node)) {
-      step = {StepKind::reduce, info(reduce->result).lanes, reduce->axes, {}};
+      step = {StepKind::reduce,
+              info(reduce->result).lanes,
+              reduce->axes,
+              reduce->kind == tile::ReduceKind::sum,
+              {}};
     } else if (const auto* dot = std::get_if<tile::Dot>(&node)) {
       step.kind = StepKind::dot;
       if (on_tensor_cores(*dot)) {
@@ -177,13 +181,18 @@ class BlockStepper {
 
   bool runs_within(const BlockStep& step, const BlockStep& product) const {
     if (product.kind != StepKind::tensor_dot) return false;
-    if (step.kind == StepKind::loop) return step.lanes == product.lanes || follows_chain(step, product);
+    if (step.kind == StepKind::loop) return step.lanes == product.lanes || follows_chain(step.lanes, product);
+    if (step.kind == StepKind::reduce && step.adds && step.reduced == Lanes{product.row} &&
+        step.lanes.size() == 1) {
+      const Lanes all = tile::lane_union(step.lanes, step.reduced);
+      return all == product.lanes || follows_chain(all, product);
+    }
     return step.kind == StepKind::reduce && step.reduced == Lanes{product.column} &&
            step.lanes == Lanes{product.row} && fits(product, true);
   }
-  bool follows_chain(const BlockStep& step, const BlockStep& product) const {
+  bool follows_chain(const Lanes& lanes, const BlockStep& product) const {
     return std::ranges::any_of(chained_of(product),
-                               [&](const tile::Dot* dot) { return info(dot->result).lanes == step.lanes; });
+                               [&](const tile::Dot* dot) { return info(dot->result).lanes == lanes; });
   }
 
   /// Returns whether registers hold a tile of the step's products, and the sums of the products chained to
@@ -206,7 +215,7 @@ class BlockStepper {
         if (other.row == step.row && other.column == step.column && fits(longer, other.whole_rows)) return i;
       } else if (runs_within(step, other)) {
         if (!reads_of(node, i)) continue;
-        other.whole_rows = other.whole_rows || step.kind == StepKind::reduce;
+        other.whole_rows = other.whole_rows || step.reduced == Lanes{other.column};
         return i;
       } else if (step.kind != StepKind::dot && other.kind == step.kind && other.lanes == step.lanes &&
                  other.reduced == step.reduced) {
@@ -268,6 +277,11 @@ std::vector<const tile::Dot*> chained_of(const BlockStep& step) {
   return dots_where(step, [&](const tile::Dot& dot) { return dot.contract == step.column; });
 }
 
+bool adds_rows(const BlockStep& step, const tile::Node& node) {
+  const auto* reduce = std::get_if<tile::Reduce>(&node);
+  return step.kind == StepKind::tensor_dot && reduce != nullptr && reduce->axes == Lanes{step.row};
+}
+
 std::int32_t column_of(const Kernel& kernel, const tile::Dot& dot) {
   return other_lane_of(kernel, dot.b, dot.contract);
 }
@@ -292,6 +306,7 @@ ProductFacts product_facts(const tile::Kernel& kernel, const BlockStep& step) {
   product.row_tiles = parts(step.row, 16);
   product.column_tiles = parts(step.column, 8);
   product.whole_rows = step.whole_rows;
+  product.window = step.window;
   for (const tile::Dot* dot : dots_of(step)) product.inner.push_back(parts(dot->contract, 16));
   for (const tile::Dot* dot : chained_of(step)) product.chained.push_back(parts(column_of(kernel, *dot), 8));
   product.stores_columns = std::ranges::any_of(step.nodes, [&](const tile::Node* node) {
@@ -299,6 +314,10 @@ ProductFacts product_facts(const tile::Kernel& kernel, const BlockStep& step) {
     return store != nullptr &&
            tile::contains_lane(kernel.values[static_cast<std::size_t>(store->value.id)].lanes, step.column);
   });
+  if (product.is_second()) {
+    product.windows = parts(step.row, step.window);
+    product.row_tiles = step.window / 16;
+  }
   return product;
 }
 

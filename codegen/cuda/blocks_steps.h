@@ -31,6 +31,9 @@ BlockSteps block_steps(const tile::Kernel& kernel, const std::vector<BlockValue>
 std::vector<const tile::Dot*> dots_of(const BlockStep& step);
 /// Returns the products that are chained to the step (BlockStep).
 std::vector<const tile::Dot*> chained_of(const BlockStep& step);
+/// Returns whether a node of a step on tensor cores adds up the rows of its products. Each tile leaves the sums
+/// of its own rows, which the readers add up.
+bool adds_rows(const BlockStep& step, const tile::Node& node);
 /// Returns the columns of a product on tensor cores: the lane that its right operand keeps.
 std::int32_t column_of(const tile::Kernel& kernel, const tile::Dot& dot);
 
@@ -42,7 +45,13 @@ struct ProductFacts {
   std::vector<std::int64_t> chained;  // of each chained product: its columns, in eights
   bool whole_rows = false;            // a tile has all columns
   bool stores_columns = false;        // stores to device memory along the columns
+  // In windows (blocks_windows.h): their length, and for the second step their number, its row_tiles being
+  // those of a window, and the registers in which the first step's sums wait.
+  std::int64_t window = 0, windows = 1, waiting_registers = 0;
 
+  /// Return whether it is the first or the second of two steps in windows.
+  bool is_first() const { return window > 0 && !chained.empty(); }
+  bool is_second() const { return window > 0 && chained.empty(); }
   /// Registers per thread for the sums of the chained products, and for the rows of the other products' left
   /// operands.
   std::int64_t chained_registers() const;

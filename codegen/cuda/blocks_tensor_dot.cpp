@@ -43,9 +43,7 @@ class TensorDotWriter {
     const std::int64_t down = parts_of(rows, 16), right = parts_of(columns, 8 * width_);
     const bool walks = !chained_.empty() && right > 1;
     const std::int64_t across = chained_.empty() ? right : 1;
-    open_tiles(down * across);
-    lines_.line("const int down = {};", across == 1 ? "tile * 16" : fmt::format("tile / {} * 16", across));
-    if (across > 1) lines_.line("const int right = tile % {} * {};", across, 8 * width_);
+    open_tiles(std::to_string(down * across), down * across > plan_.threads / 32, across);
     start_chained();
     held_ = walks && step_.held_rows;
     if (held_) hold_rows();
@@ -59,17 +57,43 @@ class TensorDotWriter {
     values_.release_all();
   }
 
+  /// Writes this step and `second` in windows. All are of one loop: apart, the last would cost the others
+  /// registers.
+  void write_windows(TensorDotWriter& second) {
+    const std::int64_t columns = text_.axis(step_.column).extent;
+    lines_.open("");
+    lines_.line("const int down = int(threadIdx.x) / 32 * 16;");
+    start_chained();
+    held_ = step_.held_rows && !some_have_rows();
+    if (held_) hold_rows();
+    lines_.directive("#pragma unroll 1");
+    lines_.open("for (int first = 0; first < {}; first += {})", columns, step_.window);
+    write_next_loads();
+    write_window();
+    second.write_rows();
+    if (columns > step_.window) {
+      lines_.line("finish_copies();");
+      lines_.line("__syncthreads();");
+    }
+    lines_.close();
+    on_own_rows([&] { write_after_chained(); });
+    lines_.close();
+    values_.release_all();
+  }
+
  private:
   // --- the tiles of a warp
 
-  /// Opens a loop over a warp's tiles, or a condition if it has one at most.
-  void open_tiles(std::int64_t tiles) {
+  /// Opens a loop over a warp's tiles, `across` of them side by side, or a condition if it has one at most.
+  void open_tiles(const std::string& tiles, bool several, std::int64_t across) {
     const std::int64_t warps = plan_.threads / 32;
-    if (tiles > warps) {
+    if (several) {
       lines_.open("for (int tile = int(threadIdx.x) / 32; tile < {}; tile += {})", tiles, warps);
     } else {
       lines_.open("if (const int tile = int(threadIdx.x) / 32; tile < {})", tiles);
     }
+    lines_.line("const int down = {};", across == 1 ? "tile * 16" : fmt::format("tile / {} * 16", across));
+    if (across > 1) lines_.line("const int right = tile % {} * {};", across, 8 * width_);
   }
 
   /// Writes the columns of a warp's rows tile by tile. The last tile is written apart if the columns end in
@@ -103,13 +127,117 @@ class TensorDotWriter {
     }
   }
 
+  // --- windows
+
+  /// Returns whether only some of the warps have rows of the first step.
+  bool some_have_rows() const { return parts_of(text_.axis(step_.row).extent, 16) * 32 < plan_.threads; }
+
+  /// Writes the work of warps that have rows of the first step.
+  template <class Work>
+  void on_own_rows(Work work) {
+    if (some_have_rows()) lines_.open("if (down < {})", text_.axis(step_.row).extent);
+    work();
+    if (some_have_rows()) lines_.close();
+  }
+
+  /// Returns the values in windows that the products read, or that this step computes.
+  std::vector<TileValue> in_windows() const {
+    std::vector<TileValue> found;
+    const auto add = [&](TileValue value) {
+      if (plan_.in_windows(value) && std::ranges::find(found, value) == found.end()) found.push_back(value);
+    };
+    for (const Node* node : step_.nodes) {
+      if (const auto* dot = std::get_if<tile::Dot>(node)) add(dot->b);
+      if (const TileValue result = tile::result_of(*node)) add(result);
+    }
+    return found;
+  }
+
+  /// Writes the loads of the window after the one from `first` on.
+  void write_next_loads() {
+    const std::int64_t window = step_.window, columns = text_.axis(step_.column).extent;
+    const auto write = [&](std::int64_t before, std::int64_t rows) {
+      lines_.open("if (first < {})", before);
+      declare_block();
+      for (TileValue value : in_windows()) {
+        if (const auto* load = std::get_if<tile::Load>(plan_.value(value).node))
+          write_window_load(*load, fmt::format("first + {}", window), rows, plan_, text_, lines_, values_);
+      }
+      lines_.close();
+    };
+    const std::int64_t last = columns / window * window;  // there begins what is no whole window
+    if (last > window) write(last - window, window);
+    if (last == columns || last == 0) return;
+    if (last > window) lines_.line("else");
+    write(last, columns - last);
+  }
+
+  /// Writes the columns of the window from `first` on, tile by tile from there.
+  void write_window() {
+    const std::int64_t window = step_.window, columns = text_.axis(step_.column).extent;
+    for (TileValue value : in_windows()) {
+      if (!plan_.is_streamed(value)) continue;
+      lines_.line("const bf16* const {0} = {0}_windows + first / {1} % 2 * {2};", text_.name(value), window,
+                  window * plan_.array_of(value).pitch);
+    }
+    const std::int64_t whole = columns / (8 * width_) * (8 * width_), rest = columns % window;
+    on_own_rows([&] {
+      within_ = true;
+      count_ = window;
+      lines_.directive("#pragma unroll 1");
+      lines_.open("for (int right = 0; right < {}; right += {})",
+                  rest == 0 ? std::to_string(window) : fmt::format("minimum({}, {} - first)", window, whole),
+                  8 * width_);
+      write_columns("right");
+      lines_.close();
+      within_ = false;
+      if (whole == columns) return;
+      count_ = rest;
+      lines_.open("if (first == {})", columns - rest);
+      lines_.line("const int right = {};", rest / (8 * width_) * (8 * width_));
+      write_columns("right");
+      lines_.close();
+    });
+    count_ = 0;
+    lines_.line("__syncthreads();");
+  }
+
+  /// Writes this step for the rows of the window from `first` on.
+  void write_rows() {
+    const std::int64_t window = step_.window, rows = text_.axis(step_.row).extent;
+    const std::int64_t across = parts_of(text_.axis(step_.column).extent, 8 * width_);
+    const std::int64_t all = window / 16 * across, last = parts_of(rows % window, 16) * across;
+    count_ = window;
+    open_tiles(last == 0 || last == all
+                   ? std::to_string(all)
+                   : fmt::format("(first < {} ? {} : {})", rows / window * window, all, last),
+               all > plan_.threads / 32, across);
+    declare_block();
+    write_columns(has_right() ? "right" : "0");
+    lines_.close();
+    values_.release_all();
+    count_ = 0;
+  }
+
+  /// Return what is before a tile's columns or rows in the window being written.
+  std::string before_columns() const { return count_ > 0 && !chained_.empty() ? "first + " : ""; }
+  std::string before_rows() const { return count_ > 0 && chained_.empty() ? "first + " : ""; }
+
+  /// Returns the points of a lane that an array holds; of a computed one in windows, whole tiles.
+  std::int64_t points_in(TileValue value, std::int32_t lane) const {
+    const SharedArray& array = plan_.array_of(value);
+    if (!plan_.in_windows(value)) return text_.axis(lane).extent;
+    if (plan_.is_streamed(value)) return lane == array.lanes[0] ? count_ : text_.axis(lane).extent;
+    return lane == array.lanes[1] ? parts_of(count_, 16) * 16 : text_.axis(lane).extent;
+  }
+
   // --- products
 
   std::string narrow_operand(TileValue value, std::int32_t contract) const {
     const SharedArray& array = plan_.array_of(value);
     const bool down = array.lanes[0] == contract;
-    return fmt::format("Narrow<{}, {}, {}, {}>{{{}}}", text_.axis(array.lanes[down ? 1 : 0]).extent,
-                       text_.axis(contract).extent, array.pitch, down, text_.name(value));
+    return fmt::format("Narrow<{}, {}, {}, {}>{{{}}}", points_in(value, array.lanes[down ? 1 : 0]),
+                       points_in(value, contract), array.pitch, down, text_.name(value));
   }
   std::string tile_of(const tile::Dot& dot) const { return text_.name(dot.result) + "_tile"; }
   std::string held_of(const tile::Dot& dot) const { return text_.name(dot.a) + "_rows"; }
@@ -154,11 +282,16 @@ class TensorDotWriter {
       lines_.line("float {}[{}] = {{}};  // {}", tile_of(*dot), 4 * chained_width(*dot), sum_of(*dot));
   }
 
+  /// Declares the block's place anew, where chained products leave few registers to keep it.
+  void declare_block() {
+    if (!plan_.by_partition) declare_places(plan_, text_, lines_, "block_again()");
+  }
+
   /// Writes the work on the elements of chained products, for all products that have the same columns at
-  /// once. The block's place is declared anew, since the products leave few registers to keep it.
+  /// once.
   void write_after_chained() {
     if (chained_.empty()) return;
-    if (!plan_.by_partition) declare_places(plan_, text_, lines_, "block_again()");
+    declare_block();
     std::set<std::int32_t> done;
     for (const tile::Dot* dot : chained_) {
       column_ = column_of(text_.kernel(), *dot);
@@ -208,8 +341,9 @@ class TensorDotWriter {
   /// along rows is needed.
   struct Pass {
     std::vector<const Node*> nodes;
-    std::vector<const tile::Reduce*> reduces;
-    std::vector<TileValue> kept;  // computed here, read in a later pass
+    std::vector<const tile::Reduce*> reduces;   // over the columns
+    std::vector<const tile::Reduce*> row_sums;  // over the rows
+    std::vector<TileValue> kept;                // computed here, read in a later pass
   };
 
   /// Returns the passes for the nodes that run over these lanes.
@@ -235,6 +369,10 @@ class TensorDotWriter {
         if (computed_in.contains(leaf.id) && computed_in[leaf.id] < pass) kept.insert(leaf.id);
       }
       passes.resize(std::max(passes.size(), pass + 1));
+      if (adds_rows(step_, *node)) {
+        passes[pass].row_sums.push_back(&std::get<tile::Reduce>(*node));
+        continue;
+      }
       if (const auto* reduce = std::get_if<tile::Reduce>(node)) {
         passes[pass].reduces.push_back(reduce);
         known[result.id] = pass + 1;
@@ -264,6 +402,8 @@ class TensorDotWriter {
     }
     for (TileValue kept : pass.kept)
       lines_.line("{} {}_tile[{}] = {{}};", text_.type(kept), text_.name(kept), elements);
+    for (const tile::Reduce* sum : pass.row_sums)
+      lines_.line("float {}_tile[{}] = {{}};", text_.name(sum->result), elements);
     for (const Node* node : pass.nodes) {
       const auto* store = std::get_if<tile::Store>(node);
       if (store != nullptr && stores_tile(*store))
@@ -274,6 +414,8 @@ class TensorDotWriter {
     open_elements(by_element);
     for (const tile::TileValue value : dots_stored(first)) values_.put(value, values_.read(value).text);
     for (const Node* node : pass.nodes) write_element(*node, pass);
+    for (const tile::Reduce* sum : pass.row_sums)
+      lines_.line("{}_tile[e] = {};", text_.name(sum->result), values_.read(summed_by(*sum)).text);
     for (const tile::Reduce* reduce : pass.reduces) {
       const std::string name = text_.name(reduce->result) + "_rows[e % 4 / 2]";
       lines_.line("{};", accumulate(reduce->kind, text_.info(reduce->result).dtype, name,
@@ -285,13 +427,14 @@ class TensorDotWriter {
       if (result) values_.release(result);
     }
     for (const Node* node : pass.nodes) write_tile(*node);
+    for (const tile::Reduce* sum : pass.row_sums) write_row_sum(*sum);
     for (TileValue kept : pass.kept) values_.hold(kept, text_.name(kept) + "_tile[e]");
     for (const tile::Reduce* reduce : pass.reduces) write_row_results(*reduce);
   }
 
   /// Returns the text of the column of element e of a tile.
   std::string column_here() const {
-    return fmt::format("{}fragment_column(e)", has_right() ? "right + " : "");
+    return fmt::format("{}{}fragment_column(e)", before_columns(), has_right() ? "right + " : "");
   }
   /// Returns whether a tile has columns beyond the end of the axis.
   bool column_ends() const { return !within_ && text_.axis(column_).extent % (8 * width_) != 0; }
@@ -309,7 +452,7 @@ class TensorDotWriter {
       if (repeats) index = fmt::format("minimum({}, {})", index, axis.extent - 1);
       lines_.line("const int {} = {};", axis.name, index);
     };
-    declare(row, "down + fragment_row(e)", row.extent % 16 != 0 && !by_element);
+    declare(row, before_rows() + "down + fragment_row(e)", row.extent % 16 != 0 && !by_element);
     declare(column, column_here(), column_ends() && repeats_columns_);
     std::string within;
     if (row.extent % 16 != 0 && by_element) within = fmt::format("{} < {}", row.name, row.extent);
@@ -385,22 +528,50 @@ class TensorDotWriter {
     };
     if (std::count_if(step_.nodes.begin(), step_.nodes.end(), to_the_same) > 1) return false;
     return !store.predicate && text_.stored_dtype(store.access) == ir::DType::bf16 &&
-           (width_ % 4 == 0 || !has_right()) && text_.info(store.value).dtype == ir::DType::f32 &&
-           stride(column_) == 1 && stride(step_.row) != 0 && text_.packet_of(store.access, column_) == 8;
+           (width_ % 4 == 0 || width_ == 2 || !has_right()) &&
+           text_.info(store.value).dtype == ir::DType::f32 && stride(column_) == 1 &&
+           stride(step_.row) != 0 && text_.packet_of(store.access, column_) == 8;
   }
   void write_tile(const Node& node) {
-    const std::string at = has_right() ? "down, right" : "down, 0";
+    const std::string right = has_right() ? "right" : "0";
     if (const auto* store = std::get_if<tile::Store>(&node)) {
       if (!stores_tile(*store)) return;
-      lines_.line("store_tile<{}, {}, {}, {}>({}, {}_tile, {});", width_, text_.axis(step_.row).extent,
+      const std::string function =
+          width_ == 2 && has_right() ? "store_two<" : fmt::format("store_tile<{}, ", width_);
+      lines_.line("{}{}, {}, {}>({}, {}_tile, {}down, {});", function, text_.axis(step_.row).extent,
                   text_.axis(column_).extent, store->access.strides[static_cast<std::size_t>(step_.row)],
-                  text_.pointer(store->access), text_.argument(store->access.argument), at);
+                  text_.pointer(store->access), text_.argument(store->access.argument), before_rows(), right);
       return;
     }
     const TileValue result = tile::result_of(node);
     if (!puts_tile(result)) return;
-    lines_.line("put_tile<{}, {}, {}, {}>({}, {}_tile, {});", width_, within_, text_.axis(column_).extent,
-                plan_.array_of(result).pitch, text_.name(result), text_.name(result), at);
+    lines_.line("put_tile<{}, {}, {}, {}>({}, {}_tile, down, {});", width_, within_,
+                count_ > 0 ? count_ : text_.axis(column_).extent, plan_.array_of(result).pitch,
+                text_.name(result), text_.name(result), right);
+  }
+
+  /// Returns what a sum over rows adds up: its operand, or if that is rounded to bf16, the value before.
+  TileValue summed_by(const tile::Reduce& sum) const {
+    const auto cast_of = [&](TileValue value) -> const tile::Pointwise* {
+      const BlockValue& own = plan_.value(value);
+      const auto* op = own.node == nullptr ? nullptr : std::get_if<tile::Pointwise>(own.node);
+      return own.home == BlockHome::again && op != nullptr && op->code == ir::Opcode::cast ? op : nullptr;
+    };
+    const tile::Pointwise* wide = cast_of(sum.operand);
+    if (wide == nullptr || text_.info(wide->operands[0]).dtype != ir::DType::bf16) return sum.operand;
+    const tile::Pointwise* narrow = cast_of(wide->operands[0]);
+    const bool rounds = narrow != nullptr && text_.info(narrow->operands[0]).dtype == ir::DType::f32;
+    return rounds ? narrow->operands[0] : sum.operand;
+  }
+
+  /// Writes the sums of a tile's rows.
+  void write_row_sum(const tile::Reduce& sum) {
+    const std::string name = text_.name(sum.result), down = before_rows() + "down";
+    const std::int64_t rows = text_.axis(step_.row).extent;
+    lines_.line("put_sums<{}, {}>({} + ({}) / 16 * {}{}, {}_tile, {});", width_,
+                summed_by(sum) != sum.operand, name, down, plan_.array_of(sum.result).pitch,
+                has_right() ? " + right" : "", name,
+                rows % 16 == 0 ? "16" : fmt::format("{} - ({})", rows, down));
   }
 
   /// Gives the result of a sum along rows to the threads that share a row, and to the whole block if a later
@@ -433,6 +604,7 @@ class TensorDotWriter {
   bool repeats_columns_ = false;  // in the pass being written
   bool held_ = false;             // the rows of the left operands are in registers
   bool within_ = false;           // the tile being written is within the columns
+  std::int64_t count_ = 0;        // of the window being written: its points
 };
 
 }  // namespace
@@ -453,6 +625,39 @@ void write_copies(const BlockStep& step, const BlockPlan& plan, const KernelText
                plan.array_of(load.result).pitch, packet_of(load, plan, text), plan.threads,
                text.name(load.result), text.pointer(load.access));
   }
+}
+
+void write_window_load(const tile::Load& load, const std::string& first, std::int64_t rows,
+                       const BlockPlan& plan, const KernelText& text, Lines& lines, BlockValues& values) {
+  const SharedArray& array = plan.array_of(load.result);
+  const tile::Axis &row = text.axis(array.lanes[0]), &column = text.axis(array.lanes[1]);
+  rows = std::min(rows, row.extent);
+  const std::int64_t stride = load.access.strides[static_cast<std::size_t>(array.lanes[0])];
+  const std::string name = text.name(load.result);
+  const std::string from = first.empty() ? "0" : "(" + first + ")";
+  const std::string half =
+      first.empty() ? ""
+                    : fmt::format(" + {0} / {1} % 2 * {2}", from, array.window, array.window * array.pitch);
+  if (const std::int64_t packet = packet_of(load, plan, text); packet > 0) {
+    lines.line("copy_rows<{}, {}, {}, {}, {}, {}>({}_windows{}, {}{});", rows, column.extent, stride,
+               array.pitch, packet, plan.threads, name, half, text.pointer(load.access),
+               first.empty() ? "" : fmt::format(" + {} * {}", from, stride));
+    return;
+  }
+  lines.open("for (int at = int(threadIdx.x); at < {}; at += {})", rows * column.extent, plan.threads);
+  values.change_scope();
+  lines.line("bf16* const {0} = {0}_windows{1} - {2} * {3};", name, half, from, array.pitch);
+  lines.line("const int {} = {} + at / {};", row.name, from, column.extent);
+  lines.line("const int {} = at % {};", column.name, column.extent);
+  values.put(load.result, values.computed(tile::Node{load}).text);
+  lines.close();
+  values.change_scope();
+}
+
+void write_windows(const BlockStep& first, const BlockStep& second, const BlockPlan& plan,
+                   const KernelText& text, Lines& lines, BlockValues& values) {
+  TensorDotWriter rows(second, plan, text, lines, values);
+  TensorDotWriter(first, plan, text, lines, values).write_windows(rows);
 }
 
 void write_tensor_dot(const BlockStep& step, const BlockPlan& plan, const KernelText& text, Lines& lines,

@@ -44,6 +44,10 @@ void declare_places(const BlockPlan& plan, const KernelText& text, Lines& lines,
 Expression BlockValues::read(TileValue value) {
   if (const auto held = held_.find(value.id); held != held_.end()) return {held->second};
   const BlockValue& own = plan_.value(value);
+  if (own.home == BlockHome::shared && plan_.array_of(value).row_tiles > 0) {
+    const SharedArray& array = plan_.array_of(value);
+    return {fmt::format("sum_down<{}, {}>(&{})", array.row_tiles, array.pitch, place(value))};
+  }
   if (own.home == BlockHome::shared)
     return {plan_.array_of(value).narrow ? fmt::format("convert<float>({})", place(value)) : place(value)};
   if (own.home == BlockHome::immediate) return text_.immediate(*own.node);

@@ -25,6 +25,11 @@ constexpr DeviceTarget kTargets[] = {{80, 166912, 108}, {86, 101376, 84},   {89,
 constexpr std::int64_t kRoomyBlock = 160 << 10;  // bytes of shared memory: attention's larger tiles fit
 constexpr std::int64_t kBesideTiles = 4096;  // bytes of a block besides its bf16 tiles, such as a row's sums
 
+/// A block that walks the queries of attention's gradient has a warp for 16 keys, 16 warps at most. Each of
+/// the four schedulers of a multiprocessor has 512 registers for each lane of its warps. 64 of a thread hold
+/// its sums of dk and dv if the head has 64 channels, and as many its other values.
+constexpr std::int64_t kStreamedKeys = 256, kStreamedSums = kStreamedKeys * 64;
+
 /// A part of a row space with column sums is one block. It has one row in flight, some 3 KB at a width of
 /// 384, and waits for it twice. To keep memory busy, a multiprocessor of an H100 needs 20 KB in flight (3.3
 /// TB/s times 0.8 us, over 132 multiprocessors). More parts mean more partial sums to finish.
@@ -69,6 +74,8 @@ WorkGrain work_grain(const DeviceTarget& target) {
   grain.narrow_attention_elements = 16384 / share;
   grain.narrow_gradient_elements = (target.shared_bytes_per_block - kBesideTiles) / 2;
   grain.narrow_summed_width = kChainedColumns;
+  grain.narrow_streamed_keys = kStreamedKeys;
+  grain.narrow_streamed_sums = kStreamedSums;
   grain.erf_by_exp = true;
   grain.table_bytes = kTableBytes;
   grain.row_sum_lanes = 0;

@@ -706,6 +706,73 @@ REWIRE_DEVICE void store_tile(bf16* to, const float (&x)[4 * kWide], int row, in
   }
 }
 
+// The same for 16 columns, where more stand to the right: each thread writes 4 neighbours.
+template <int kRows, int kColumns, int kStride>
+REWIRE_DEVICE void store_two(bf16* to, const float (&x)[8], int row, int column) {
+  const int thread = int(threadIdx.x) % 4;
+  const bool odd = thread % 2 != 0;
+#pragma unroll
+  for (int half = 0; half < 4; half += 2) {
+    const u32 left = bf16_pair(x[half], x[half + 1]), right = bf16_pair(x[half + 4], x[half + 5]);
+    const u32 taken = static_cast<u32>(shuffle_xor(static_cast<int>(odd ? left : right), 1));
+    const Packet<bf16, 2> lower = packet_of(odd ? taken : left), upper = packet_of(odd ? right : taken);
+    const int r = row + fragment_row(half), c = column + (odd ? thread * 2 + 6 : thread * 2);
+    if (r < kRows && c < kColumns)
+      *reinterpret_cast<Packet<bf16, 4>*>(to + r * kStride + c) = {
+          {lower.lane[0], lower.lane[1], upper.lane[0], upper.lane[1]}};
+  }
+}
+
+// The sums of a tile's columns over its first `rows` rows, by a warp; kRounds: of its elements as bf16. The
+// threads that have the same columns share them out while they add.
+template <int kWide, bool kRounds>
+REWIRE_DEVICE void put_sums(float* to, const float (&x)[4 * kWide], int rows) {
+  constexpr int kCount = 2 * kWide;  // of a thread's columns
+  const bool upper = fragment_row(0) < rows, lower = fragment_row(2) < rows;
+  float sum[kCount];
+#pragma unroll
+  for (int i = 0; i < kCount; i += 2) {
+    const float* const own = x + 2 * i;
+    if (kRounds) {
+      const u32 above = upper ? bf16_pair(own[0], own[1]) : 0u, below = lower ? bf16_pair(own[2], own[3]) : 0u;
+      sum[i] = float_of_bits(above << 16) + float_of_bits(below << 16);
+      sum[i + 1] = float_of_bits(above & 0xffff0000u) + float_of_bits(below & 0xffff0000u);
+    } else {
+      sum[i] = (upper ? own[0] : 0.0f) + (lower ? own[2] : 0.0f);
+      sum[i + 1] = (upper ? own[1] : 0.0f) + (lower ? own[3] : 0.0f);
+    }
+  }
+  int count = kCount, first = 0;
+  bool writes = true;
+#pragma unroll
+  for (int mask = 16; mask >= 4; mask /= 2) {
+    const bool second = (int(threadIdx.x) & mask) != 0;
+    const bool halves = count % 2 == 0;
+    count = halves ? count / 2 : count;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      if (i >= count) continue;
+      const float other = halves ? sum[(i + count) % kCount] : sum[i];
+      sum[i] = (second ? other : sum[i]) + shuffle_xor(second ? sum[i] : other, mask);
+    }
+    first += halves && second ? count : 0;
+    writes = writes && (halves || !second);
+  }
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const int own = first + i;
+    if (i < count && writes) to[own / 2 * 8 + int(threadIdx.x) % 4 * 2 + own % 2] = sum[i];
+  }
+}
+// The sum of a column of kRows, kPitch elements from row to row.
+template <int kRows, int kPitch>
+REWIRE_DEVICE float sum_down(const float* column) {
+  float sum = column[0];
+#pragma unroll
+  for (int row = 1; row < kRows; ++row) sum += column[row * kPitch];
+  return sum;
+}
+
 // Rows of a matrix into shared memory by a block, kPacket neighbours at once. Rows begin every kFrom and every
 // kTo elements. What it copies is there after finish_copies and a barrier: until then all of it is under way.
 template <int kRows, int kColumns, int kFrom, int kTo, int kPacket, int kThreads, class T>

@@ -49,25 +49,38 @@ tile::AttentionView repeated(const View& view) {
   return {view.offset, stride(0), stride(1), stride(2), stride(3)};
 }
 
-tile::AttentionShape shape_of(const Program& program, const OpCall& call, const Views& views,
-                              const WorkGrain& grain) {
-  const bool gradient = call.op.code == ir::Opcode::attention_grad;
-  const View &q = views.at("q"), &k = views.at("k"), &v = views.at("v");
-  const ir::AttentionForm form = ir::attention_form(call.op);
+/// Returns the shape of an op on operands of these shapes, without the places of its arguments.
+tile::AttentionShape shape_of(const ir::Op& op, ir::DType dtype, const ir::Shape& q, const ir::Shape& k,
+                              const ir::Shape& v, const WorkGrain& grain) {
+  const bool gradient = op.code == ir::Opcode::attention_grad;
+  const ir::AttentionForm form = ir::attention_form(op);
   tile::AttentionShape shape;
-  shape.batch = q.shape[0], shape.heads = k.shape[1], shape.groups = q.shape[1] / k.shape[1];
-  shape.queries = q.shape[2], shape.keys = k.shape[2];
-  shape.width = q.shape[3], shape.value_width = v.shape[3];
-  shape.scale = call.op.attributes.get_double("scale");
+  shape.batch = q[0], shape.heads = k[1], shape.groups = q[1] / k[1];
+  shape.queries = q[2], shape.keys = k[2];
+  shape.width = q[3], shape.value_width = v[3];
+  shape.scale = op.attributes.get_double("scale");
   shape.causal = form.causal, shape.window = form.window;
-  shape.dtype = dtype_of(program, q);
+  shape.dtype = dtype;
   shape.narrow = shape.dtype == ir::DType::bf16 && grain.narrow_attention_elements > 0;
   shape.tile_elements = grain.attention_elements;
   shape.adds_in_memory = grain.attention_adds_in_memory;
   if (shape.narrow) {
     shape.tile_elements = gradient ? grain.narrow_gradient_elements : grain.narrow_attention_elements;
-    if (gradient) shape.summed_width = grain.narrow_summed_width;
+    if (gradient) {
+      shape.summed_width = grain.narrow_summed_width;
+      shape.streamed_keys = grain.narrow_streamed_keys;
+      shape.streamed_sums = grain.narrow_streamed_sums;
+    }
   }
+  return shape;
+}
+
+tile::AttentionShape shape_of(const Program& program, const OpCall& call, const Views& views,
+                              const WorkGrain& grain) {
+  const bool gradient = call.op.code == ir::Opcode::attention_grad;
+  const View &q = views.at("q"), &k = views.at("k"), &v = views.at("v");
+  const ir::AttentionForm form = ir::attention_form(call.op);
+  tile::AttentionShape shape = shape_of(call.op, dtype_of(program, q), q.shape, k.shape, v.shape, grain);
   shape.q = strides_of(q), shape.k = strides_of(k), shape.v = strides_of(v);
   shape.output = strides_of(views.at("output")), shape.lse = strides_of(views.at("lse"));
   if (gradient) {
@@ -107,12 +120,32 @@ std::vector<KernelLaunch> launches_of(const Program& program, std::vector<tile::
 
 }  // namespace
 
-std::vector<KernelLaunch> emit_attention(Program& program, const OpCall& call, const WorkGrain& grain) {
+bool sums_tokens(const ir::Function& function, const ir::Op& gradient, const WorkGrain& grain) {
+  const ir::AttentionForm form = ir::attention_form(gradient);
+  if (form.bias >= 0 || form.documents >= 0) return false;  // they may take the room on chip
+  const auto shape = [&](std::size_t k) -> const ir::Shape& {
+    return function.type(gradient.operands[k]).shape;
+  };
+  return tile::sums_tokens(
+      shape_of(gradient, function.type(gradient.operands[0]).dtype, shape(0), shape(1), shape(2), grain));
+}
+
+std::vector<KernelLaunch> emit_attention(Program& program, const OpCall& call, const WorkGrain& grain,
+                                         std::span<const PartialTokenSums> sums) {
   const Views views = views_of(call);
-  const tile::AttentionShape shape = shape_of(program, call, views, grain);
+  tile::AttentionShape shape = shape_of(program, call, views, grain);
+  std::map<std::string, std::int32_t> buffers;
+  for (const PartialTokenSums& partial : sums) {
+    for (const auto& [result, offset, head, channel] : partial.sums->columns) {
+      std::optional<tile::AttentionView>& view = result == 0   ? shape.dq_sums
+                                                 : result == 1 ? shape.dk_sums
+                                                               : shape.dv_sums;
+      view = {offset, partial.sums->width, head, 0, channel};
+      buffers[result == 0 ? "dq_sums" : result == 1 ? "dk_sums" : "dv_sums"] = partial.buffer;
+    }
+  }
   std::vector<tile::Kernel> kernels = call.op.code == ir::Opcode::attention ? tile::attention_forward(shape)
                                                                             : tile::attention_backward(shape);
-  std::map<std::string, std::int32_t> buffers;
   for (const auto& [name, view] : views) buffers.emplace(name, view.buffer);
   const auto reads_sums = [](const tile::Kernel& kernel) {
     return std::ranges::any_of(kernel.arguments,

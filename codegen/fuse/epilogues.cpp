@@ -236,7 +236,6 @@ void Grouping::process_found_epilogue(const Epilogue& found) {
   node.epilogue = found.written;
   node.kind = found.epilogue;
   for (Value operand : op(found.matmul).operands) node.operands.push_back(opaque_operand(operand, true));
-  const Op* other = nullptr;
   if (found.epilogue == GemmEpilogue::gelu) {
     node.operands.push_back(found.bias);
     if (found.keeps_pre) node.other = definitions_[static_cast<std::size_t>(found.pre.id)];
@@ -244,10 +243,11 @@ void Grouping::process_found_epilogue(const Epilogue& found) {
     node.operands.push_back(dense_operand(found.pre));
     node.other = found.sum;
   }
-  if (node.other >= 0) other = &op(node.other);
-  if (node.other >= 0 && found.epilogue == GemmEpilogue::gelu) dense_.insert(other->results[0].id);
+  std::vector<int> others;
+  if (node.other >= 0) others.push_back(node.other);
+  if (node.other >= 0 && found.epilogue == GemmEpilogue::gelu) dense_.insert(op(node.other).results[0].id);
   dense_.insert(op(found.written).results[0].id);
-  commit_opaque(std::move(node), op(found.written), other);
+  commit_opaque(std::move(node), op(found.written), others);
 }
 
 }  // namespace rewire::codegen

@@ -37,6 +37,7 @@ Grouping::Grouping(Prepared prepared, const FuseOptions& options)
   }
   for (const auto& result : f.results) results_.insert(result.value.id);
   if (fuse_ && options.epilogue) find_epilogues(options.epilogue);
+  if (fuse_ && does(kTokenSums)) find_token_sums(options.grain);
   for (int i = static_cast<int>(f.body.size()) - 1; i >= 0; --i) process(i);
   if (fuse_) {
     for (const auto& argument : f.arguments) merge_readers(argument.value, Readers::all);

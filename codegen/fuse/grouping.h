@@ -14,6 +14,7 @@
 #include "codegen/fuse/group.h"
 #include "codegen/fuse/order.h"
 #include "codegen/fuse/prepare.h"
+#include "codegen/fuse/token_sums.h"
 #include "codegen/program.h"
 
 namespace rewire::codegen {
@@ -24,7 +25,8 @@ struct GroupNode {
   int op = -1;          // opaque: body index
   int epilogue = -1;    // a matmul's: the op whose result its call writes, with a bias, a cast or more
   GemmEpilogue kind = GemmEpilogue::none;  // of a matmul's call
-  int other = -1;  // its call's other result: gelu's operand, or the sum of the gradient's rows
+  int other = -1;               // its call's other result: gelu's operand, or the sum of the gradient's rows
+  std::vector<TokenSums> sums;  // that an attention_grad computes too
   /// By operand, if opaque. A matmul's third is its bias, or for a gradient gelu's operand.
   std::vector<Source> operands;
   Group group;
@@ -148,7 +150,14 @@ class Grouping {
   std::optional<IndexMap> view_map(ir::Value& value) const;
   Source opaque_operand(ir::Value value, bool matrix);
   Source dense_operand(ir::Value value);
-  void commit_opaque(GroupNode node, const ir::Op& result_op, const ir::Op* other = nullptr);
+  void commit_opaque(GroupNode node, const ir::Op& result_op, const std::vector<int>& others = {});
+
+  // --- token_sums.cpp: what attention's gradient adds up
+  struct PlacedResults;
+  void find_token_sums(const WorkGrain& grain);
+  std::optional<std::pair<int, TokenSums>> token_sums(int index) const;
+  bool place_results(ir::Value value, std::int64_t offset, const ir::Shape& strides,
+                     PlacedResults& found) const;
 
   // --- epilogues.cpp: what calls compute besides products
   struct Epilogue {
@@ -185,7 +194,8 @@ class Grouping {
   std::vector<std::vector<Use>> uses_;
   std::vector<int> producer_;
   std::set<std::int32_t> results_, dense_;
-  std::set<int> absorbed_;                  // ops of a matmul's node
+  std::set<int> absorbed_;  // ops of a matmul's node, or sums of an attention_grad's
+  std::map<int, std::vector<TokenSums>> token_sums_;  // by attention_grad
   std::map<int, Epilogue> epilogues_;       // by the op at which the node is made, the first that it writes
   std::vector<std::vector<int>> readers_;   // by Value::id, through views; for find_epilogues alone
   std::map<std::string, int> update_node_;  // by parameter

@@ -31,6 +31,10 @@ class Lowering {
     program_.name = function().name;
   }
 
+  /// Returns whether a library computes an attention_grad that should also give sums over tokens, so the
+  /// program lacks them.
+  bool lacks_sums() const { return lacks_sums_; }
+
   Program run() {
     for (int index : grouping_.execution_order()) {
       const GroupNode& node = grouping_.nodes()[static_cast<std::size_t>(index)];
@@ -89,8 +93,9 @@ class Lowering {
       for (Value result : op.results) call.results.push_back(storage_.view(result));
       const bool has_kernels = is_attention(op) && (dtype == ir::DType::f32 || dtype == ir::DType::bf16);
       if (has_kernels && !(library_computes_ && library_computes_(program_, call))) {
-        emit_attention_kernels(call);
+        emit_attention_kernels(node, call);
       } else {
+        lacks_sums_ = lacks_sums_ || !node.sums.empty();
         program_.launches.push_back(std::move(call));
       }
     }
@@ -100,9 +105,20 @@ class Lowering {
     return op.code == Opcode::attention || op.code == Opcode::attention_grad;
   }
 
-  void emit_attention_kernels(const OpCall& call) {
-    for (KernelLaunch& launch : emit_attention(program_, call, grain_))
+  void emit_attention_kernels(const GroupNode& node, const OpCall& call) {
+    const std::int64_t batch = call.operands[0].shape[0];
+    std::vector<PartialTokenSums> partials;
+    for (const TokenSums& sums : node.sums) {
+      const std::string& location = function().body[static_cast<std::size_t>(sums.op)].location;
+      partials.push_back(
+          {&sums, storage_.add_temporary(location + ".partials", {ir::DType::f32, {batch, sums.width}})});
+    }
+    for (KernelLaunch& launch : emit_attention(program_, call, grain_, partials))
       program_.launches.push_back(std::move(launch));
+    for (const auto& [sums, buffer] : partials) {
+      const Op& sum = function().body[static_cast<std::size_t>(sums->op)];
+      program_.launches.push_back(emit_finish(program_, sum, buffer, batch, storage_.view(sum.results[0])));
+    }
   }
 
   // Emits c [batch…, m, n] = a [batch…, m, k] b [batch…, k, n]. Leading axes become rows of a if one b
@@ -242,12 +258,19 @@ class Lowering {
   Storage storage_;
   const WorkGrain grain_;
   const std::function<bool(const Program&, const OpCall&)>& library_computes_;
+  bool lacks_sums_ = false;
 };
 
 }  // namespace
 
 Program make_launches(Prepared prepared, const FuseOptions& options) {
-  return Lowering(std::move(prepared), options).run();
+  if (!options.attention || !options.does(kTokenSums)) return Lowering(std::move(prepared), options).run();
+  Lowering lowering(prepared, options);
+  Program program = lowering.run();
+  if (!lowering.lacks_sums()) return program;
+  FuseOptions without = options;
+  without.left_out.insert(std::string(kTokenSums));
+  return Lowering(std::move(prepared), without).run();
 }
 
 }  // namespace rewire::codegen

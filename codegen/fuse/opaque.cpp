@@ -100,8 +100,8 @@ Source Grouping::dense_operand(Value value) {
   return {value, false, false, *view_map(value)};
 }
 
-// Adds the node of a call. `other`: another op whose results the call writes.
-void Grouping::commit_opaque(GroupNode node, const Op& result_op, const Op* other) {
+// Adds the node of a call. `others`: other ops whose results the call writes.
+void Grouping::commit_opaque(GroupNode node, const Op& result_op, const std::vector<int>& others) {
   const int id = static_cast<int>(nodes_.size());
   for (std::size_t k = 0; k < node.operands.size(); ++k) {
     const Value root = node.operands[k].root;
@@ -121,17 +121,19 @@ void Grouping::commit_opaque(GroupNode node, const Op& result_op, const Op* othe
       dense_.insert(result.id);
     }
   }
-  const std::array computed = {node.op, node.epilogue, node.other};
+  std::vector<int> computed = {node.op, node.epilogue};
+  computed.insert(computed.end(), others.begin(), others.end());
   add_node(std::move(node));
   for (const int index : computed) {
     if (index >= 0) order_.add_span(id, spans_[static_cast<std::size_t>(index)]);
   }
   add_edges(id, result_op);
   std::vector<Value> written = result_op.results;
-  if (other != nullptr) {
-    for (Value result : other->results) producer_[static_cast<std::size_t>(result.id)] = id;
-    add_edges(id, *other);
-    written.insert(written.end(), other->results.begin(), other->results.end());
+  for (const int other : others) {
+    const std::vector<Value>& results = op(other).results;
+    for (Value result : results) producer_[static_cast<std::size_t>(result.id)] = id;
+    add_edges(id, op(other));
+    written.insert(written.end(), results.begin(), results.end());
   }
   if (fuse_) {
     for (Value result : written) merge_readers(result, Readers::all);
@@ -168,7 +170,12 @@ void Grouping::process_opaque(int index) {
         node.operands.push_back(dense_operand(operand));
     }
   }
-  commit_opaque(std::move(node), call);
+  std::vector<int> others;
+  if (const auto found = token_sums_.find(index); found != token_sums_.end()) {
+    node.sums = found->second;
+    for (const TokenSums& sums : node.sums) others.push_back(sums.op);
+  }
+  commit_opaque(std::move(node), call, others);
 }
 
 // Returns the op that defines a value, if it is of this kind and only one op reads the value; otherwise -1.

@@ -47,8 +47,9 @@ constexpr std::int64_t row_of(std::int64_t elements) {
   return (elements + 7) / 8 * 8 + 8;
 }
 
-constexpr std::int64_t kRowSums = 4;  // elements on chip per query: lse and D in f32
-constexpr double kUnseen = -1e30;     // the logit of a key that the query does not see
+constexpr std::int64_t kStreamed = 16;  // queries at once, at least, where a program walks them
+constexpr std::int64_t kRowSums = 4;    // elements on chip per query: lse and D in f32
+constexpr double kUnseen = -1e30;       // the logit of a key that the query does not see
 
 /// A range of one side's tokens, and the tokens of the other side that these see, or that see these.
 struct Range {
@@ -93,6 +94,7 @@ std::vector<Range> key_ranges(const AttentionShape& shape) {
 struct Gradient {
   bool queries = false, keys = false;  // dq; dk and dv
   bool adds = false;                   // to what dk and dv hold
+  bool streams = false;                // walks the queries, so D has its own load of do
 };
 
 class AttentionWriter {
@@ -162,20 +164,27 @@ class AttentionWriter {
     const TileValue lse = scaled(load(3, shape_.lse, m_, {m_}), unit());
     const TileValue go = load(4, shape_.d_output, m_, {m_, e_});
     const TileValue scale = constant(shape_.scale * unit());
-    const TileValue delta = queries ? row_sums(go, output, !keys) : read_row_sums();
+    const TileValue summed = gradient.streams ? load(4, shape_.d_output, m_, {m_, e_}) : go;
+    const TileValue delta = queries ? row_sums(summed, output, !keys) : read_row_sums();
     // If the keys are in rows, the p and ds that tensor cores compute are operands of the next products, for
     // dv and dk.
     const auto scores = [&](TileValue of_queries, TileValue of_keys, std::int32_t over) {
       return n_ < m_ ? dot(of_keys, of_queries, over) : dot(of_queries, of_keys, over);
     };
     const TileValue p = power(op(Opcode::sub, {seen(op(Opcode::mul, {scores(q, k, d_), scale})), lse}));
-    if (keys) sum_up(dv, shape_.dv, dot(narrow(p), go, m_));
+    const TileValue dv_value = keys ? dot(narrow(p), go, m_) : TileValue{};
+    if (keys) sum_up(dv, shape_.dv, dv_value);
     const TileValue dp = op(Opcode::sub, {scores(go, v, e_), delta});
     // Tensor cores multiply p (dp - D), which is scaled after that: there are fewer elements then.
     const double after = shape_.narrow ? shape_.scale : 1;
     const TileValue ds = narrow(op(Opcode::mul, {shape_.narrow ? p : op(Opcode::mul, {p, scale}), dp}));
-    if (queries) store(dq, shape_.dq, m_, scaled(dot(ds, k, n_), after));
-    if (keys) sum_up(dk, shape_.dk, scaled(dot(ds, q, m_), after));
+    const TileValue dq_value = queries ? scaled(dot(ds, k, n_), after) : TileValue{};
+    if (queries) store(dq, shape_.dq, m_, dq_value);
+    const TileValue dk_value = keys ? scaled(dot(ds, q, m_), after) : TileValue{};
+    if (keys) sum_up(dk, shape_.dk, dk_value);
+    if (shape_.dq_sums) store_sums("dq_sums", *shape_.dq_sums, m_, dq_value);
+    if (shape_.dk_sums) store_sums("dk_sums", *shape_.dk_sums, n_, dk_value);
+    if (shape_.dv_sums) store_sums("dv_sums", *shape_.dv_sums, n_, dv_value);
     return std::move(kernel_);
   }
 
@@ -245,6 +254,15 @@ class AttentionWriter {
 
   void store(std::int32_t argument, const AttentionView& view, std::int32_t token, TileValue what) {
     nodes_->push_back(Store{what, access(argument, view, token, lanes(what)), {}});
+  }
+
+  /// Stores the sums of a result over its tokens.
+  void store_sums(const char* name, const AttentionView& view, std::int32_t token, TileValue what) {
+    const TileValue sums = reduce(ReduceKind::sum, narrow(what), token);
+    Access to = start(argument(name, ArgumentUse::write, DType::f32), view);
+    walk_heads(to, view, false);
+    stride(to, lanes(sums)[0]) = view.channel;
+    nodes_->push_back(Store{sums, to, {}});
   }
 
   /// Prepares the sum of dv or dk over rows, or one that begins with what memory holds.
@@ -412,13 +430,38 @@ std::string name_of(const char* what, const AttentionShape& shape, const Part& q
                      keys.size, shape.width);
 }
 
+/// Returns the room of the sums over tokens, if there are any: in f32, a row of partial sums for 16 tokens.
+std::int64_t token_sums(const AttentionShape& shape, std::int64_t tokens,
+                        const std::optional<AttentionView>& sums) {
+  return sums ? (tokens + 15) / 16 * 2 * row_of(shape.width) : 0;
+}
+
 /// Returns whether the gradient of these queries and keys is one program per head.
 bool fits_on_chip(const AttentionShape& shape, const Part& queries, const Part& keys) {
   if (!shape.narrow) return queries.size * keys.size <= shape.tile_elements;
   if (shape.groups > 1 || shape.value_width != shape.width) return false;
   const std::int64_t operands = 2 * (queries.size + keys.size) * row_of(shape.width);  // q, do; k, v
   const std::int64_t ds = (keys.size + 15) / 16 * 16 * row_of(queries.size);
-  return operands + ds + kRowSums * queries.size <= shape.tile_elements;
+  const std::int64_t sums = token_sums(shape, queries.size, shape.dq_sums) +
+                            token_sums(shape, keys.size, shape.dk_sums) +
+                            token_sums(shape, keys.size, shape.dv_sums);
+  return operands + ds + sums + kRowSums * queries.size <= shape.tile_elements;
+}
+
+/// Returns whether one program can walk the queries of a head: k and v, two times q and do of a few queries,
+/// their ds, and the row sums of all fit on chip. Which pairs are of one document would be held for all queries.
+bool walks_queries(const AttentionShape& shape) {
+  if (!shape.narrow || shape.groups > 1 || shape.value_width != shape.width || shape.window > 0 ||
+      shape.documents)
+    return false;
+  const std::int64_t rows = 2 * shape.keys + 4 * kStreamed;
+  const std::int64_t ds = (shape.keys + 15) / 16 * 16 * row_of(kStreamed);
+  const std::int64_t sums = (shape.keys + 63) / 64 * 64 * ((shape.width + 7) / 8 * 8);
+  return shape.keys <= shape.streamed_keys && shape.width <= shape.summed_width &&
+         sums <= shape.streamed_sums &&
+         rows * row_of(shape.width) + ds + token_sums(shape, shape.queries, shape.dq_sums) +
+                 kRowSums * shape.queries <=
+             shape.tile_elements;  // the sums of dk and dv take the place of q and do
 }
 
 }  // namespace
@@ -434,6 +477,13 @@ std::vector<Kernel> attention_forward(const AttentionShape& shape) {
   return kernels;
 }
 
+bool sums_tokens(const AttentionShape& shape) {
+  AttentionShape summed = shape;
+  summed.dq_sums = summed.dk_sums = summed.dv_sums = AttentionView{};
+  return shape.narrow &&
+         (fits_on_chip(summed, {0, 1, shape.queries}, {0, 1, shape.keys}) || walks_queries(summed));
+}
+
 std::vector<Kernel> attention_backward(const AttentionShape& shape) {
   const auto write = [&](const char* what, const Part& queries, const Part& keys, const Gradient& gradient) {
     return AttentionWriter(shape, name_of(what, shape, queries, keys), queries, keys,
@@ -444,6 +494,8 @@ std::vector<Kernel> attention_backward(const AttentionShape& shape) {
   const Part all_queries{0, 1, shape.queries}, all_keys{0, 1, shape.keys};
   if (shape.narrow && fits_on_chip(shape, all_queries, all_keys))
     return {write("attention_grad", all_queries, all_keys, {true, true})};
+  if (walks_queries(shape))
+    return {write("attention_grad", all_queries, all_keys, {true, true, false, true})};
   std::vector<Range> ranges = query_ranges(shape);
   const auto fits = [&](const Range& range) { return fits_on_chip(shape, range.own, range.others); };
   const bool one_pass =

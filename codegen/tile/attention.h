@@ -5,9 +5,11 @@
 //   D = rowsum(do o)   dv = p^T do    dp = do v^T    ds = scale p (dp - D)    dq = ds k    dk = ds^T q
 //
 // The forward pass cuts the queries into tiles. The gradient recomputes p = exp(s - lse). If a head fits on
-// chip, it is one program per head. Otherwise the queries are cut for dq, and the keys for dk and dv, which
-// computes s and dp twice. D is computed once, by the programs for dq, which leave it in memory for the
-// others. Tiles are cut evenly, so their sizes differ by at most one, and each size is a kernel of its own.
+// chip, it is one program per head. For tensor cores it also is one if k, v and a few queries at once fit, and
+// registers hold dk and dv (AttentionShape::streamed_sums). Otherwise the queries are cut for dq, and the
+// keys for dk and dv, which computes s and dp twice. D is computed once, by the programs for dq, which leave
+// it in memory for the others. Tiles are cut evenly, so their sizes differ by at most one, and each size is a
+// kernel of its own.
 //
 // Causal: the queries are cut into ranges of equal size, each with the keys that its queries see, so of the
 // pairs that no query sees few are computed: 3 of 16 with four ranges. A gradient that is one program per
@@ -47,6 +49,9 @@ struct AttentionShape {
   AttentionView d_output, dq, dk, dv;      // only of the gradient
   std::optional<AttentionView> bias;       // of [batch, query head, query, key]: its channels are keys
   std::optional<AttentionView> documents;  // of [batch, token] in i32
+  // Only of the gradient: sums over the tokens of dq, dk and dv, as rounded to `dtype`, in f32: [batch, head,
+  // channel].
+  std::optional<AttentionView> dq_sums, dk_sums, dv_sums;
   // The most on chip at once: queries x keys. For a narrow gradient: ds, q, k, v and do, or if it is cut
   // only the last four, with rows of whole 8 elements and 8 more, and lse and D, each as two elements.
   std::int64_t tile_elements = 1 << 16;
@@ -58,12 +63,18 @@ struct AttentionShape {
   // wider heads ds is on chip in the programs for dk and dv too, and p as well if there are more than twice
   // as many channels.
   std::int64_t summed_width = 1 << 16;
+  // For a narrow gradient, the most keys, and the most elements of dk (of keys in parts of 64), for which a
+  // program can walk the queries with k and v on chip. 0: there is no such program.
+  std::int64_t streamed_keys = 0, streamed_sums = 0;
 };
 
 /// Returns the kernels of the forward pass. Arguments: q, k, v, output, lse, and bias and documents if the
 /// shape has them.
 std::vector<Kernel> attention_forward(const AttentionShape& shape);
-/// Returns the kernels of the gradient, in order. Arguments: q, k, v, lse, d_output, and bias and documents if
+/// Returns whether the gradient is one program for each head, which can also sum dq, dk and dv over the tokens.
+bool sums_tokens(const AttentionShape& shape);
+/// Returns the kernels of the gradient, in order. Where sums_tokens() holds, there may be the arguments dq_sums,
+/// dk_sums and dv_sums. Arguments: q, k, v, lse, d_output, and bias and documents if
 /// the shape has them; output if dq is written; those of dq, dk, dv that the kernel writes; and, if others
 /// compute dk and dv than dq, delta, which is D as a dense f32 [batch, query heads, queries]. Bind them by
 /// name.

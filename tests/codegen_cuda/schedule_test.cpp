@@ -35,15 +35,16 @@ codegen::tile::Kernel centred_rows(std::int64_t rows, std::int64_t lanes) {
 }
 
 /// Attention of 65 tokens in bf16, on tensor cores.
-codegen::tile::Kernel attention(bool backward, std::int64_t width = 40) {
+codegen::tile::Kernel attention(bool backward, std::int64_t width = 40, std::int64_t tokens = 65) {
   codegen::tile::AttentionShape shape;
-  shape.batch = 2, shape.heads = 3, shape.queries = shape.keys = 65;
+  shape.batch = 2, shape.heads = 3, shape.queries = shape.keys = tokens;
   shape.width = shape.value_width = width;
   shape.dtype = DType::bf16;
   shape.narrow = true;
-  const codegen::tile::AttentionView view{0, 3 * 65 * width, 65 * width, width, 1};
+  const codegen::tile::AttentionView view{0, 3 * tokens * width, tokens * width, width, 1};
   shape.q = shape.k = shape.v = shape.output = shape.d_output = shape.dq = shape.dk = shape.dv = view;
-  shape.lse = {0, 3 * 65, 65, 1, 0};
+  shape.lse = {0, 3 * tokens, tokens, 1, 0};
+  shape.streamed_keys = 256, shape.streamed_sums = 256 * 64;
   return backward ? codegen::tile::attention_backward(shape).front()
                   : codegen::tile::attention_forward(shape).front();
 }
@@ -163,6 +164,20 @@ TEST_CASE("sums of chained products that registers do not hold go through shared
   const std::string text = text_of(attention(true, 160), nullptr);
   CHECK(count_of("multiply_tile<", text) == 2);  // apart for the last queries
   CHECK(count_of("multiply<", text) == 6);       // s, dp, also for the last queries; dk or dv; dq
+}
+
+TEST_CASE("where ds does not fit, the gradient walks the queries in windows, as wide as fit") {
+  const std::string text = text_of(attention(true, 64, 197), nullptr, 89);
+  CHECK(count_of("// [64][72]", text) == 2);   // two windows of 32 of q, do
+  CHECK(count_of("// [197][72]", text) == 2);  // k, v
+  CHECK(count_of("// [197][40]", text) == 1);  // a window of ds
+  CHECK(count_of("for (int first = 0; first < 197; first += 32)", text) == 1);
+  CHECK(count_of("copy_rows<32, ", text) == 4);  // the first window, the next ones
+  CHECK(count_of("copy_rows<5, ", text) == 2);   // the last
+  CHECK(count_of("multiply_tile<", text) == 4);  // dv, dk; apart for the last queries
+  CHECK(count_of("__syncthreads", text) == 3);   // before all; in a window, two
+  CHECK(count_of("first += 16)", text_of(attention(true, 64, 256), nullptr, 89)) == 1);
+  CHECK(count_of("first += ", text_of(attention(true, 64, 197), nullptr, 90)) == 1);  // of D; ds fits
 }
 
 TEST_CASE("only the last tile of a warp's rows looks for the end of the columns") {

@@ -100,21 +100,36 @@ codegen::tile::Kernel odd_rows() {
   return t.finish();
 }
 
-/// 33 queries, 50 keys, 24 channels, of bf16: tiles of 16 x 8 divide none of them.
-std::vector<codegen::tile::Kernel> attention_kernels() {
+/// Two heads of attention in bf16.
+codegen::tile::AttentionShape heads(std::int64_t count, std::int64_t others, std::int64_t width) {
   codegen::tile::AttentionShape shape;
-  shape.batch = 1, shape.heads = 2, shape.queries = 33, shape.keys = 50, shape.width = 24;
+  shape.batch = 1, shape.heads = 2, shape.queries = count, shape.keys = others;
+  shape.width = shape.value_width = width;
   shape.dtype = ir::DType::bf16;
   shape.scale = 0.2;
   shape.narrow = true;
-  const codegen::tile::AttentionView queries{0, 2 * 33 * 24, 33 * 24, 24, 1},
-      keys{0, 2 * 50 * 24, 50 * 24, 24, 1};
+  const codegen::tile::AttentionView queries{0, 2 * count * width, count * width, width, 1},
+      keys{0, 2 * others * width, others * width, width, 1};
   shape.q = shape.output = shape.d_output = shape.dq = queries;
   shape.k = shape.v = shape.dk = shape.dv = keys;
-  shape.lse = {0, 2 * 33, 33, 1, 0};
+  shape.lse = {0, 2 * count, count, 1, 0};
+  return shape;
+}
+
+/// 33 queries, 50 keys, 24 channels: tiles of 16 x 8 divide none of them.
+std::vector<codegen::tile::Kernel> attention_kernels() {
+  const codegen::tile::AttentionShape shape = heads(33, 50, 24);
   std::vector<codegen::tile::Kernel> kernels = codegen::tile::attention_forward(shape);
   for (codegen::tile::Kernel& kernel : codegen::tile::attention_backward(shape)) kernels.push_back(kernel);
   return kernels;
+}
+
+/// A gradient that 99 kB of shared memory hold only in windows of its queries (blocks_windows.h).
+codegen::tile::Kernel walked_attention() {
+  codegen::tile::AttentionShape shape = heads(150, 131, 60);
+  shape.tile_elements = 48000;
+  shape.streamed_keys = 256, shape.streamed_sums = 256 * 64;
+  return codegen::tile::attention_backward(shape).front();
 }
 
 std::vector<ScheduledKernel> all_kernels() {
@@ -130,6 +145,7 @@ std::vector<ScheduledKernel> all_kernels() {
   kernels.push_back({test::many_streams(101, 387, 26, 3), "many streams with sums of columns", 2e-2, 3, 90});
   for (const codegen::tile::Kernel& kernel : attention_kernels())
     kernels.push_back({kernel, kernel.name, 2e-2, 2, 90});
+  kernels.push_back({walked_attention(), "attention in windows", 2e-2, 2, 89});
   return kernels;
 }
 

@@ -44,6 +44,7 @@ constexpr Row kRows[] = {
     {codegen::kMergePads, Effect::rounding, "", "canonicalise"},
     {codegen::kMergeGroups, Effect::rounding},
     {codegen::kBiasInCalls, Effect::rounding},
+    {codegen::kTokenSums, Effect::nothing, "only GPUs have kernels that add up over tokens"},
     {codegen::kMergeAxes, Effect::rounding},
     {codegen::kConcatWindows, Effect::bits},
     {codegen::kCopyElision, Effect::bits},
