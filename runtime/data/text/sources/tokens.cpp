@@ -28,10 +28,10 @@ TokenStream open_split_tokens(const ir::Attributes& values, Split split) {
     return open_shards(files_of_path(validation, kTokenEndings, false), raw);
   std::vector<std::string> files = files_of_path(path, kTokenEndings, false);
   if (files.size() == 1 && !validation.empty()) return open_shards(files, raw);
-  const auto rest =
-      std::ranges::stable_partition(files, [](const std::string& file) { return !is_validation_name(file); });
-  const std::vector<std::string> held(rest.begin(), rest.end());
-  const std::vector<std::string> trained(files.begin(), rest.begin());
+  const auto rest = std::stable_partition(files.begin(), files.end(),
+                                          [](const std::string& file) { return !is_validation_name(file); });
+  const std::vector<std::string> held(rest, files.end());
+  const std::vector<std::string> trained(files.begin(), rest);
   if (!trained.empty() && !held.empty()) return open_shards(split == Split::train ? trained : held, raw);
   const TokenStream all = open_shards(files, raw);
   if (!validation.empty()) return all;

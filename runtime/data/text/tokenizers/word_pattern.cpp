@@ -36,7 +36,7 @@ std::string pcre2_message(int error) {
 
 struct WordPattern::Code {
   struct FreeCode {
-    void operator()(pcre2_code* code) const { pcre2_code_free(code); }
+    void operator()(pcre2_code* compiled) const { pcre2_code_free(compiled); }
   };
   std::unique_ptr<pcre2_code, FreeCode> code;
   bool is_compiled = false;
