@@ -51,7 +51,8 @@ void declare(DataPreviewRequest& request, Options& options) {
   options.flag("--json", request.json, "print an object");
   options.example("rewire data preview examples/recipes/fashion_vit.toml --output page.png",
                   "draw the first batch as the network will see it");
-  options.example("rewire data preview gpt2_nano --set data.format=text --images 2", "print the first two windows of text");
+  options.example("rewire data preview gpt2_nano --set data.format=text --images 2",
+                  "print the first two windows of text");
 }
 
 /// Resolves the network without plugins. They do not change its inputs, so none of them is run.
@@ -152,7 +153,8 @@ void show_windows(const runtime::TokenSource& source, const runtime::Recipe& rec
     if (request.json) {
       windows.push_back(text);
     } else {
-      print("=== {} {} of batch {}, epoch {} ===\n{}", request.split, i, batch, epoch, text);
+      print("=== {} {} of batch {}, epoch {} ===\n", request.split, i, batch, epoch);
+      write_stdout(text);  // window_text() has made it printable
     }
   }
   if (request.json)
