@@ -97,7 +97,7 @@ TEST_CASE("A language model trains on text, and knows its bits per byte if it kn
               {"data", "pack", folder.file("x.txt"), "--format", "text", "--output", folder.file("tokens")})
               .code == 0);
   const Words tokens = {"--set", "data.format=tokens", "--set", "data.path=" + folder.file("tokens")};
-  const json of_tokens = evaluated("tokens", tokens);
+  const json of_tokens = evaluated("unknown", tokens);
   CHECK_FALSE(of_tokens.contains("bits_per_byte"));
   // The same ids give the same loss; with their tokenizer, also the same bits per byte.
   const json of_known = evaluated("known", tokens + Words{"--set", "data.tokenizer=bytes"});
