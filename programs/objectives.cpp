@@ -3,7 +3,8 @@
 
 namespace rewire::programs {
 
-extern const ObjectiveRow kDiffusion, kMaskedPixels, kNextToken, kSegmentation, kSelfDistillation, kSupervised;
+extern const ObjectiveRow kDiffusion, kMaskedPixels, kNextToken, kSegmentation, kSelfDistillation,
+    kSupervised;
 
 namespace {
 
