@@ -436,16 +436,28 @@ std::int64_t token_sums(const AttentionShape& shape, std::int64_t tokens,
   return sums ? (tokens + 15) / 16 * 2 * row_of(shape.width) : 0;
 }
 
+/// Returns how many elements of 2 bytes a GPU may hold for each pair of a query and a key because of a bias or
+/// documents.
+std::int64_t held_by_mask(const AttentionShape& shape) {
+  return (shape.bias ? 2 : 0) + (shape.documents ? 2 : 0);
+}
+
+/// Returns the most pairs of a tile whose kernel holds maps of them.
+std::int64_t most_pairs(const AttentionShape& shape) {
+  return shape.adds_in_memory ? shape.tile_elements : shape.tile_elements / (1 + held_by_mask(shape) / 2);
+}
+
 /// Returns whether the gradient of these queries and keys is one program per head.
 bool fits_on_chip(const AttentionShape& shape, const Part& queries, const Part& keys) {
-  if (!shape.narrow) return queries.size * keys.size <= shape.tile_elements;
+  if (!shape.narrow) return queries.size * keys.size <= most_pairs(shape);
   if (shape.groups > 1 || shape.value_width != shape.width) return false;
   const std::int64_t operands = 2 * (queries.size + keys.size) * row_of(shape.width);  // q, do; k, v
   const std::int64_t ds = (keys.size + 15) / 16 * 16 * row_of(queries.size);
   const std::int64_t sums = token_sums(shape, queries.size, shape.dq_sums) +
                             token_sums(shape, keys.size, shape.dk_sums) +
                             token_sums(shape, keys.size, shape.dv_sums);
-  return operands + ds + sums + kRowSums * queries.size <= shape.tile_elements;
+  const std::int64_t masks = held_by_mask(shape) * keys.size * row_of(queries.size);
+  return operands + ds + sums + masks + kRowSums * queries.size <= shape.tile_elements;
 }
 
 /// Returns whether one program can walk the queries of a head: k and v, two times q and do of a few queries,
@@ -469,7 +481,7 @@ bool walks_queries(const AttentionShape& shape) {
 std::vector<Kernel> attention_forward(const AttentionShape& shape) {
   std::vector<Kernel> kernels;
   for (const auto& [own, keys] : query_ranges(shape)) {
-    for (const Part& queries : cut(own, shape.tile_elements / keys.size, shape.narrow)) {
+    for (const Part& queries : cut(own, most_pairs(shape) / keys.size, shape.narrow)) {
       kernels.push_back(
           AttentionWriter(shape, name_of("attention", shape, queries, keys), queries, keys).forward());
     }
@@ -510,9 +522,10 @@ std::vector<Kernel> attention_backward(const AttentionShape& shape) {
   // Returns the most tokens of one (queries or keys) that fit beside those tokens of the other. `scores`: of
   // ds and p, how many are held for them.
   const auto most = [&](std::int64_t queries, std::int64_t others, std::int64_t scores) {
-    if (!shape.narrow) return shape.tile_elements / others;
+    if (!shape.narrow) return most_pairs(shape) / others;
     const std::int64_t row = 2 * row_of(std::max(shape.width, shape.value_width));
-    return (shape.tile_elements - kRowSums * queries - others * row) / (row + scores * row_of(others));
+    return (shape.tile_elements - kRowSums * queries - others * row) /
+           (row + (scores + held_by_mask(shape)) * row_of(others));
   };
   const std::int64_t sums = (shape.width - 1) / shape.summed_width;  // 0: registers hold dk and dv
   for (const auto& [own, keys] : ranges) {
