@@ -77,7 +77,9 @@ class NextToken : public Objective {
     if (b.type(rows).dtype != DType::f64) rows = b.cast(rows, DType::f32);
     const Value target = b.reshape(inputs.at("targets"), {count});
     const Value zero = b.constant_like(target, 0);
-    const Value is_word = b.compare("ge", target, zero);
+    const Value is_word =
+        b.binary(Opcode::logical_and, b.compare("ge", target, zero),
+                 b.compare("lt", target, b.constant_like(target, static_cast<double>(words))));
     Value counted = b.cast(is_word, DType::f32);
     if (weight) {
       const Value each = b.broadcast(b.reshape(weight, {shape[0], 1}), {shape[0], shape[1]});

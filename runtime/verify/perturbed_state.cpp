@@ -44,7 +44,8 @@ ir::Tensor random_argument(const ir::Module& module, const ir::Function& program
                            const ir::Argument& argument, std::uint64_t seed) {
   ir::Tensor tensor(program.type(argument.value));
   const ir::PhiloxStream philox{seed, 0, ir::stream_hash("argument/" + argument.name)};
-  const auto categories = static_cast<double>(programs::categories(module, argument.name));
+  auto categories = static_cast<double>(programs::categories(module, argument.name));
+  if (categories == 0 && !ir::is_float(tensor.type.dtype)) categories = 2;  // any number will do
   for (std::size_t i = 0; i < tensor.data.size(); ++i)
     tensor.data[i] = categories > 0 ? std::floor(philox.uniform(i) * categories) : philox.normal(i);
   return tensor;
