@@ -115,7 +115,9 @@ std::optional<std::pair<int, TokenSums>> Grouping::token_sums(int index) const {
   TokenSums sums{index, from.back(), {}};
   std::set<int> results;
   std::int64_t elements = 0;
-  for (const auto& [result, placed] : found.results) {
+  for (const auto& entry : found.results) {
+    const auto result = entry.first;
+    const auto& placed = entry.second;
     const Shape& shape = function().type(op(found.attention).results[static_cast<std::size_t>(result)]).shape;
     const auto is_row = [&](std::size_t axis) {
       return shape[axis] == 1 || placed.strides[axis] % sums.width == 0;

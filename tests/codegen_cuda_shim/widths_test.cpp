@@ -27,7 +27,12 @@ ir::Selection one_block(const std::string& name) {
   }
   // Products in double precision take their time.
   if (whole.has("out_dim")) options.set("hidden_dim", 24).set("bottleneck_dim", 16).set("out_dim", 40);
-  if (whole.has("width")) {
+  if (whole.has("context")) {
+    options.set("context", 40).set("vocab", 61).set("dropout", 0.1);
+    if (whole.get_int("dim") > 768) options.set("dim", 16 * whole.get_int("heads"));
+    if (whole.has("mlp_hidden"))
+      options.set("mlp_hidden", std::min<std::int64_t>(whole.get_int("mlp_hidden"), 300));
+  } else if (whole.has("width")) {
     options.set("image", 32).set("width", 8);
   } else if (!whole.has("patch")) {
     options.set("image", 32);
@@ -49,7 +54,8 @@ TEST_CASE("a block of every zoo model as CUDA text agrees with the CPU's engine"
     programs::TrainOptions training;
     training.objective = {std::string(model->family->objective)};
     if (training.objective.name == "dino") training.objective.set("local_crops", std::int64_t{0});
-    const std::int64_t batch = models::options_of(options).get_int("image") > 32 ? 1 : 2,
+    const ir::Attributes settled = models::options_of(options);
+    const std::int64_t batch = settled.has("image") && settled.get_int("image") > 32 ? 1 : 2,
                        images = programs::make_objective(training.objective)->forms().front().images;
     ir::Module module = models::build(options, batch * images);
     programs::add_grad_program(module, training);
