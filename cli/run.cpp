@@ -57,12 +57,15 @@ void run(const RunRequest& request) {
       runtime::find_trained({request.network, request.program.weights, request.checkpoint, request.averages});
   const runtime::Network& network = trained.network;
   const ir::Module original = runtime::original_module(network, 1);
+  const ir::Function& unbound = original.function("forward");
   std::vector<std::string> names;
-  for (const ir::Argument& argument : original.function("forward").arguments) names.push_back(argument.name);
+  for (const ir::Argument& argument : unbound.arguments) names.push_back(argument.name);
   const runtime::GivenInputs given = read_inputs(request.program, names);
   ir::Module module = runtime::rewritten_forward(
       runtime::network_source(network),
-      runtime::batch_extent(given.at(names.front()), runtime::image_rank(network), false), trained.epoch);
+      runtime::batch_extent(given.at(names.front()), unbound.type(unbound.arguments.front().value).rank(),
+                            false),
+      trained.epoch);
   ir::Function& forward = *module.find_function("forward");
   const std::vector<Tap> taps = find_taps(forward, request.taps, request.output);
   for (const Tap& tap : taps) check_output(tap.file, read, "--tap");

@@ -101,7 +101,7 @@ Doubles golden_values(const Golden& golden, const std::string& name) {
 /// divides that noise by itself. The last weights are compared without it.
 void drop_key_bias(const std::string& name, Doubles& difference) {
   const std::size_t n = difference.size();
-  if (name.ends_with("attn.qkv.bias"))
+  if (name.ends_with("attn.qkv.bias") || name.ends_with("attn.c_attn.bias"))
     std::fill_n(difference.begin() + static_cast<std::ptrdiff_t>(n / 3), n / 3, 0);
   if (name.ends_with("attn.kv.bias")) std::fill_n(difference.begin(), n / 2, 0);
 }
@@ -176,7 +176,8 @@ HostTensor batch_of(const Golden& golden, const std::string& name, std::int64_t 
 TensorMap feed(const Golden& golden, const Backend& backend, const ir::Function& function,
                std::int64_t step) {
   const std::map<std::string, std::string> plain = {
-      {"image", "images"}, {"label", "labels"}, {"noise", "noise"}, {"time", "time"}, {"drop", "drop"}};
+      {"image", "images"}, {"label", "labels"},  {"noise", "noise"},    {"time", "time"},
+      {"drop", "drop"},    {"tokens", "tokens"}, {"targets", "targets"}};
   TensorMap inputs;
   for (const ir::Argument& argument : function.arguments) {
     const auto known = plain.find(argument.name);
@@ -251,7 +252,7 @@ Golden read_golden(const std::string& name) {
   golden.plugins = facts.at("plugins").get<std::vector<std::string>>();
   golden.seed = facts.value("seed", std::int64_t{0});
   golden.tensors = std::move(file.tensors);
-  const char* const first = golden.tensors.contains("images") ? "images" : "input/tokens";
+  const char* const first = golden.tensors.contains("images") ? "images" : "tokens";
   golden.batch = golden.tensors.at(first).type().shape.at(1);
   for (const auto& [run, options] : facts.at("runs").items())
     golden.runs.emplace(run, train_options(options, golden.objective));

@@ -112,7 +112,7 @@ def make_case(name):
     weights = {key: value.detach().clone() for key, value in network.named_parameters()}
     logits = network.eval()(tokens[0])
     _, loss, gradients = gradients_of(network, tokens[0], targets[0])
-    tensors = {"input/tokens": tokens.int(), "input/targets": targets.int(), "logits": logits.detach(), "loss": loss}
+    tensors = {"tokens": tokens.int(), "targets": targets.int(), "logits": logits.detach(), "loss": loss}
     for key, gradient in gradients.items():
         tensors["weight/" + key] = weights[key].float()
         tensors["gradient/" + key] = gradient
