@@ -1,4 +1,4 @@
-/* The plugin boundary of Rewire: plain C, ABI 1.5. C++ authors include rewire_plugin.hpp, which wraps it.
+/* The plugin boundary of Rewire: plain C, ABI 1.6. C++ authors include rewire_plugin.hpp, which wraps it.
  *
  * A plugin is a shared library that exports one function, rewire_plugin_query, which returns a static
  * descriptor. The host checks the descriptor. Then it calls `rewrite` once for each module, and `initialise`
@@ -28,7 +28,7 @@ extern "C" {
 #endif
 
 #define REWIRE_ABI(major, minor) ((uint32_t)(((uint32_t)(major) << 16) | (uint32_t)(minor)))
-#define REWIRE_ABI_VERSION REWIRE_ABI(1, 5)
+#define REWIRE_ABI_VERSION REWIRE_ABI(1, 6)
 #define REWIRE_PLUGIN_MAGIC UINT32_C(0x52575250) /* "PRWR" in memory */
 
 #define REWIRE_OK 0

@@ -131,11 +131,11 @@ TEST_CASE("A plugin whose hash table is damaged, so that the linker does not fin
 TEST_CASE("A plugin of another ABI is refused with both versions and the way out") {
   CHECK_THAT(load_error("newer_major"),
              REWIRE_CATCH_CONTAINS("it was built (gcc test build) for plugin ABI 2.0, but this rewire has "
-                                   "1.5: update rewire, or rebuild the plugin against this rewire's SDK"));
+                                   "1.6: update rewire, or rebuild the plugin against this rewire's SDK"));
   CHECK_THAT(load_error("newer_minor"),
-             REWIRE_CATCH_CONTAINS("plugin ABI 1.7, but this rewire has 1.5: update rewire, or rebuild"));
+             REWIRE_CATCH_CONTAINS("plugin ABI 1.7, but this rewire has 1.6: update rewire, or rebuild"));
   CHECK_THAT(load_error("older_major"),
-             REWIRE_CATCH_CONTAINS("plugin ABI 0.9, but this rewire has 1.5: rebuild the plugin"));
+             REWIRE_CATCH_CONTAINS("plugin ABI 0.9, but this rewire has 1.6: rebuild the plugin"));
 }
 
 TEST_CASE("A plugin built with another sanitizer is refused") {

@@ -24,13 +24,13 @@
 
 namespace rewire::runtime {
 
-extern const SourceRow kTextSource;
+extern const SourceRow kLetterSource;
 
 }  // namespace rewire::runtime
 
 namespace rewire::programs {
 
-extern const ObjectiveRow kNextToken;
+extern const ObjectiveRow kNextLetter;
 
 namespace {
 
@@ -159,9 +159,9 @@ const SourceRow kBoxes{"boxes",
 
 void add_sample_residents() {
   static const bool added = [] {
-    add_source(kTextSource);
+    add_source(kLetterSource);
     add_source(kBoxes);
-    programs::add_objective(programs::kNextToken);
+    programs::add_objective(programs::kNextLetter);
     programs::add_objective(programs::kTeacher);
     programs::add_objective(programs::kOneBox);
     return true;
@@ -224,9 +224,9 @@ TEST_CASE(
   write_file_atomically(folder.file("text"), std::string_view(text));
   const Recipe recipe = parse_recipe(R"(
 [data]
-format = "text"
+format = "letters"
 [objective]
-name = "next_token"
+name = "next_letter"
 [optimizer]
 name = "adamw"
 lr = 0.3
@@ -260,7 +260,7 @@ batch = 16
   for (std::size_t i = 0; i < 16; ++i) CHECK(weight[i] == (i < 3 ? 1 : 0));
 
   // What data info says of it.
-  ir::Selection selection{"text"};
+  ir::Selection selection{"letters"};
   const DataInfo info = examine_data(selection.set("path", folder.file("text")), {});
   const SplitInfo& split = info.splits.at(0);
   CHECK(split.channels == 0);
@@ -358,7 +358,7 @@ TEST_CASE("Tokens that are given as a file are checked as images are, and step")
   add_sample_residents();
   ir::Module module = bigrams(2);
   programs::TrainOptions options;
-  options.objective = {"next_token"};
+  options.objective = {"next_letter"};
   programs::add_step_program(module, options);
   const auto engine = make_engine(engine_names().front(), module);
   for (const auto& [name, value] : initialise(module, 3)) engine->write_state(name, value);

@@ -38,8 +38,8 @@ class Text final : public Source {
 
 }  // namespace
 
-extern const SourceRow kTextSource{
-    "text",
+extern const SourceRow kLetterSource{
+    "letters",
     "the bytes of a file",
     {ir::path_parameter("path", "", "the file")},
     [](const ir::Attributes& values, const SourceContext& context) -> std::unique_ptr<Source> {
@@ -90,8 +90,8 @@ class NextToken final : public Objective {
 
 }  // namespace
 
-extern const ObjectiveRow kNextToken{
-    "next_token",
+extern const ObjectiveRow kNextLetter{
+    "next_letter",
     "the token that follows each",
     {{"loss", "loss", Shown::number}},
     {},
