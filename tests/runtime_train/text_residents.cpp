@@ -44,8 +44,9 @@ extern const SourceRow kLetterSource{
     {ir::path_parameter("path", "", "the file")},
     [](const ir::Attributes& values, const SourceContext& context) -> std::unique_ptr<Source> {
       const auto tokens = std::ranges::find(context.asked, FieldKind::tokens, &Field::kind);
-      return std::make_unique<Text>(values.get_string("path"),
-                                    tokens == context.asked.end() ? 64 : tokens->shape.at(0));
+      return std::make_unique<Text>(
+          values.get_string("path"),
+          tokens == context.asked.end() || tokens->shape.at(0) < 2 ? 64 : tokens->shape.at(0));
     }};
 
 }  // namespace rewire::runtime
