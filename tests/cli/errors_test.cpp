@@ -219,7 +219,7 @@ TEST_CASE("A file that is no plugin, one of another ABI, one that throws and wro
   write_text(work.file("text.so"), "this is no library");
   refused(work.file("text.so"), "it is not a shared library");
   refused(plugin_file("no_symbol"), "rewire_plugin_query");
-  refused(plugin_file("newer_major"), "for plugin ABI 2.0, but this rewire has 1.5");
+  refused(plugin_file("newer_major"), "for plugin ABI 2.0, but this rewire has 1.6");
   refused(plugin_file("misbehave") + ":act=throw", "plugin 'misbehave': this model is not to its taste");
   refused(plugin_file("gain") + ":facto=3", "it has no parameter 'facto' (did you mean 'factor'?)");
   refused("no_such_plugin_anywhere", "no_such_plugin_anywhere");
