@@ -211,7 +211,7 @@ class MapKernel {
 
   const KernelLaunch& launch_;
   const Kernel& kernel_;
-  std::vector<bool> reduced_;  // by value: a reduction over lanes is behind it
+  std::vector<bool> reduced_;  // by value: made from a reduction over lanes
   Stores stores_, ends_;       // those without a reduction, and those with one
 };
 

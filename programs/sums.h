@@ -14,4 +14,13 @@ ir::Value mean_all(ir::Builder& builder, ir::Value x);
 /// Returns -log softmax along the last axis, log sum_k exp x_k - x, in x's shape.
 ir::Value surprisals(ir::Builder& builder, ir::Value x);
 
+/// Sums over the rows whose label is a class, each times its weight.
+struct CountedSums {
+  ir::Value loss, correct, count;  // cross-entropy; labels with the largest logit; weights
+};
+
+/// Returns them for logits [N, classes] and integer labels [N]; other labels do not count. `weight` [N], if
+/// valid, weighs the rows.
+CountedSums counted_cross_entropy(ir::Builder& builder, ir::Value logits, ir::Value label, ir::Value weight);
+
 }  // namespace rewire::programs

@@ -44,7 +44,7 @@ class NextToken : public Objective {
   }
 
   Trained train(Builder& b, Network& network, const NamedValues& inputs) const override {
-    const Sums sums = sums_of(b, network, inputs, "loss", {});
+    const CountedSums sums = sums_of(b, network, inputs, "loss", {});
     // A batch in which no target counts has a loss of 0.
     const Value count = b.binary(Opcode::maximum, sums.count, b.constant_like(sums.count, 1));
     return {b.div(sums.loss, count), {{{"top1", "correct1", "targets"}, sums.correct, sums.count}}};
@@ -52,7 +52,7 @@ class NextToken : public Objective {
 
   std::vector<Measured> evaluate(Builder& b, Network& network, const NamedValues& inputs,
                                  Value weight) const override {
-    const Sums sums = sums_of(b, network, inputs, "eval", weight);
+    const CountedSums sums = sums_of(b, network, inputs, "eval", weight);
     const Value bytes = sum_all(b, b.mul(b.reshape(inputs.at("bytes"), b.shape(weight)), weight));
     return {{{"loss", "loss_sum", "targets"}, sums.loss, sums.count},
             {{"bits_per_byte", "bits", "bytes"}, b.mul(sums.loss, std::numbers::log2e), bytes},
@@ -60,37 +60,19 @@ class NextToken : public Objective {
   }
 
  private:
-  struct Sums {
-    Value loss, correct, count;
-  };
-
-  static Sums sums_of(Builder& b, Network& network, const NamedValues& inputs, const char* location,
-                      Value weight) {
+  static CountedSums sums_of(Builder& b, Network& network, const NamedValues& inputs, const char* location,
+                             Value weight) {
     NamedValues arguments = {{"tokens", inputs.at("tokens")}};
     if (const auto documents = inputs.find("documents"); documents != inputs.end())
       arguments.insert(*documents);
     const Value logits = network.call("forward", arguments).at("logits");
     b.set_location(location);
     const ir::Shape shape = b.shape(logits);
-    const std::int64_t count = shape[0] * shape[1], words = shape[2];
-    Value rows = b.reshape(logits, {count, words});
-    if (b.type(rows).dtype != DType::f64) rows = b.cast(rows, DType::f32);
-    const Value target = b.reshape(inputs.at("targets"), {count});
-    const Value zero = b.constant_like(target, 0);
-    const Value is_word =
-        b.binary(Opcode::logical_and, b.compare("ge", target, zero),
-                 b.compare("lt", target, b.constant_like(target, static_cast<double>(words))));
-    Value counted = b.cast(is_word, DType::f32);
-    if (weight) {
-      const Value each = b.broadcast(b.reshape(weight, {shape[0], 1}), {shape[0], shape[1]});
-      counted = b.mul(counted, b.reshape(each, {count}));
-    }
-    const Value safe = b.select(is_word, target, b.broadcast(zero, {count}));
-    const Value each = b.emit(Opcode::cross_entropy, {rows, safe}, {{"label_smoothing", 0.0}});
-    const Value predicted = b.reshape(b.emit(Opcode::argmax, {rows}, {{"axis", std::int64_t{1}}}), {count});
-    const Value hits = b.cast(b.compare("eq", b.cast(predicted, DType::i32), safe), DType::f32);
-    return {sum_all(b, b.mul(b.cast(each, DType::f32), counted)), sum_all(b, b.mul(hits, counted)),
-            sum_all(b, counted)};
+    const std::int64_t count = shape[0] * shape[1];
+    if (weight)
+      weight = b.reshape(b.broadcast(b.reshape(weight, {shape[0], 1}), {shape[0], shape[1]}), {count});
+    return counted_cross_entropy(b, b.reshape(logits, {count, shape[2]}),
+                                 b.reshape(inputs.at("targets"), {count}), weight);
   }
 };
 

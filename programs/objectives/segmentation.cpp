@@ -32,7 +32,7 @@ class Segmentation : public Objective {
   }
 
   Trained train(Builder& b, Network& network, const NamedValues& inputs) const override {
-    const Pixels p = pixels(b, network, inputs, "loss", {});
+    const CountedSums p = pixels(b, network, inputs, "loss", {});
     // A batch in which no pixel counts has a loss of 0.
     const Value count = b.binary(Opcode::maximum, p.count, b.constant_like(p.count, 1));
     const Value loss = b.div(p.loss, count);
@@ -41,41 +41,22 @@ class Segmentation : public Objective {
 
   std::vector<Measured> evaluate(Builder& b, Network& network, const NamedValues& inputs,
                                  Value weight) const override {
-    const Pixels p = pixels(b, network, inputs, "eval", weight);
+    const CountedSums p = pixels(b, network, inputs, "eval", weight);
     return {{{"loss", "loss_sum", "pixels"}, p.loss, p.count},
             {{"pixel_accuracy", "correct_pixels", "pixels"}, p.correct, p.count}};
   }
 
  private:
-  struct Pixels {
-    Value loss, correct, count;  // sums
-  };
-
-  static Pixels pixels(Builder& b, Network& network, const NamedValues& inputs, const char* location,
-                       Value weight) {
+  static CountedSums pixels(Builder& b, Network& network, const NamedValues& inputs, const char* location,
+                            Value weight) {
     const Value logits = network.call("forward", {{"image", inputs.at("image")}}).at("logits");
     b.set_location(location);
     const ir::Shape shape = b.shape(logits);
-    const std::int64_t classes = shape[1], count = shape[0] * shape[2] * shape[3];
-    Value rows = b.reshape(b.transpose(logits, {0, 2, 3, 1}), {count, classes});
-    if (b.type(rows).dtype != DType::f64) rows = b.cast(rows, DType::f32);
-    const Value label = b.reshape(inputs.at("label"), {count});
-    const Value zero = b.constant_like(label, 0);
-    const Value is_class =
-        b.binary(Opcode::logical_and, b.compare("ge", label, zero),
-                 b.compare("lt", label, b.constant_like(label, static_cast<double>(classes))));
-    Value counted = b.cast(is_class, DType::f32);
+    const std::int64_t pixels = shape[2] * shape[3], count = shape[0] * pixels;
+    const Value rows = b.reshape(b.transpose(logits, {0, 2, 3, 1}), {count, shape[1]});
     if (weight)
-      counted = b.mul(
-          counted,
-          b.reshape(b.broadcast(b.reshape(weight, {shape[0], 1}), {shape[0], shape[2] * shape[3]}), {count}));
-    const Value safe = b.select(is_class, label, b.broadcast(zero, {count}));
-    const Value each = b.emit(Opcode::cross_entropy, {rows, safe}, {{"label_smoothing", 0.0}});
-    const Value predicted =
-        b.cast(b.reshape(b.emit(Opcode::argmax, {rows}, {{"axis", std::int64_t{1}}}), {count}), DType::i64);
-    const Value hits = b.cast(b.compare("eq", predicted, safe), DType::f32);
-    return {sum_all(b, b.mul(b.cast(each, DType::f32), counted)), sum_all(b, b.mul(hits, counted)),
-            sum_all(b, counted)};
+      weight = b.reshape(b.broadcast(b.reshape(weight, {shape[0], 1}), {shape[0], pixels}), {count});
+    return counted_cross_entropy(b, rows, b.reshape(inputs.at("label"), {count}), weight);
   }
 };
 

@@ -99,7 +99,7 @@ TEST_CASE("A language model trains on text, and knows its bits per byte if it kn
   const Words tokens = {"--set", "data.format=tokens", "--set", "data.path=" + folder.file("tokens")};
   const json of_tokens = evaluated("unknown", tokens);
   CHECK_FALSE(of_tokens.contains("bits_per_byte"));
-  // The same ids give the same loss; with their tokenizer, also the same bits per byte.
+  // From a file of these ids the loss is equal; with their tokenizer, so are the bits per byte.
   const json of_known = evaluated("known", tokens + Words{"--set", "data.tokenizer=bytes"});
   CHECK(of_known.at("bits_per_byte") == of_text.at("bits_per_byte"));
   CHECK(of_tokens.at("test_loss") == of_text.at("test_loss"));

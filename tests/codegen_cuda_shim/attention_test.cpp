@@ -111,7 +111,7 @@ struct Expected {
   std::vector<ir::Tensor> results;
 };
 
-/// The same with q and the gradient of o transposed in memory, so that no packets of channels can be copied.
+/// As text_of, with q and the gradient of o transposed in memory, so that no packets of channels can be copied.
 std::string transposed(const Heads& s) {
   const auto tensor = [&](int rows, int columns) {
     return fmt::format("bf16[{},{},{},{}]", s.batch, s.heads, rows, columns);

@@ -134,7 +134,7 @@ TEST_CASE("Tokens are kept in a file of their text and tokenizer, and a damaged 
   const std::vector<std::byte> whole = read_file(file);
   CHECK(tree.train("x.txt") == text);
   CHECK(cached_files(tree).size() == 1);
-  // The same text at another path has the same tokens.
+  // A copy of the text at another path has equal tokens.
   tree.write("y.txt", "some text");
   CHECK(tree.train("y.txt") == text);
   CHECK(cached_files(tree).size() == 1);

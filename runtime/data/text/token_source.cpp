@@ -11,6 +11,7 @@
 #include "ir/error.h"
 #include "ir/philox.h"
 #include "runtime/data/draw.h"
+#include "runtime/device/log.h"
 
 namespace rewire::runtime {
 namespace {
@@ -108,6 +109,15 @@ TokenSource::TokenSource(TokenStream stream, TokenOptions options, const SourceC
                options_.name);
   packed_.emplace(stream_, asked_.context, options_.separator);
   if (packed_->count() == 0) user_error("{}: no document has two tokens", options_.name);
+  const auto asks = [&](std::string_view field) {
+    return std::ranges::find(context.asked, field, &Field::name) != context.asked.end();
+  };
+  if (asks(kTargetsField) && !asks(kDocumentsField)) {
+    write_log_once(
+        LogLevel::warning, "packed windows without boundaries",
+        "data.pack: the network does not take 'documents', so a token sees the documents before its own "
+        "in the window");
+  }
 }
 
 std::int64_t TokenSource::count() const {
