@@ -1,4 +1,5 @@
-// rewire sample: draws images from noise with a run of diffusion, as a picture and as numbers.
+// rewire sample: draws images from noise with a run of diffusion, as a picture and as numbers; or text with a run of
+// language (cli/sample_text.cpp).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "cli/engine.h"
 #include "cli/network.h"
 #include "cli/program.h"
+#include "cli/sample_text.h"
 #include "cli/streams.h"
 #include "ir/error.h"
 #include "programs/objective.h"
@@ -33,18 +35,35 @@ constexpr std::int64_t kSampleBatch = 64;
 constexpr std::int64_t kMostColumns = 16;
 
 struct SampleCommandRequest {
-  runtime::NetworkRequest network;
-  std::string checkpoint, sampler = "euler", classes = "all", guidance, output, npy;
-  bool averages = false;
+  runtime::TrainedRequest trained;
+  std::string sampler = "euler", classes = "all", guidance, output, npy;
   std::int64_t images = 16, steps = 50, seed = 0;
+  TextRequest text;
   EngineRequest engine;
+
+  /// Returns the first option of images that is not at its default; "" if all are.
+  std::string given_of_images() const {
+    const SampleCommandRequest off;
+    if (images != off.images) return "--images";
+    if (steps != off.steps) return "--steps";
+    if (sampler != off.sampler) return "--sampler";
+    if (classes != off.classes) return "--class";
+    if (!guidance.empty()) return "--guidance";
+    if (!output.empty()) return "--output";
+    return npy.empty() ? "" : "--npy";
+  }
 };
 
 void declare(SampleCommandRequest& request, Options& options) {
+  runtime::TrainedRequest& trained = request.trained;
   options
-      .text("RUN", request.network.model, "a run folder with objective.name=diffusion",
+      .text("RUN", trained.network.model,
+            "a run folder with objective.name=diffusion or next_token; for text also a recipe (.toml), a "
+            "module "
+            "(.rir) or a zoo model, with --weights",
             Options::Need::required)
-      .takes(Values::run);
+      .takes(Values::trained);
+  declare_text(request.text, options);
   options.integer("--images", request.images, 1, "number of images");
   options.integer("--steps", request.steps, 1, "number of steps from noise to images");
   options.choice("--sampler", request.sampler, {"euler", "heun"},
@@ -53,26 +72,36 @@ void declare(SampleCommandRequest& request, Options& options) {
       .takes([] { return std::vector<Offer>{{"all", "one class after the other"}}; });
   options.text("--guidance", request.guidance,
                "how far velocities move from no class towards the class; 1, the default, is the class alone");
-  options.integer("--seed", request.seed, 0, "seed of the noise that the images begin with");
+  options.integer("--seed", request.seed, 0, "seed of the images' noise, or of the text");
   options
-      .text("--checkpoint", request.checkpoint,
+      .text("--checkpoint", trained.checkpoint,
             "best, last or the name of a checkpoint of the run (0003-00002811); the last by default")
       .takes(Values::checkpoint);
-  options.flag("--ema", request.averages, "use the moving averages of the run's weights (train.ema)");
-  options.text("--output", request.output, "the .png file to write the images to", Options::Need::required)
+  options
+      .text("--weights", trained.weights,
+            "with next_token: a safetensors file instead of the run's last checkpoint")
+      .takes(Values::file, {".safetensors"});
+  options.flag("--ema", trained.averages, "use the moving averages of the run's weights (train.ema)");
+  options
+      .list("--set", trained.network.settings,
+            "section.key=value: set or override a key of the recipe; repeatable")
+      .takes(Values::setting);
+  options.text("--output", request.output, "the .png file to write the images to")
       .takes(Values::file, {".png"});
   options
       .text("--npy", request.npy,
             "an .npy file for the images too, f32 [images, channels, height, width] in the network's value "
             "range")
       .takes(Values::file, {".npy"});
-  declare_plugin_path(request.network.plugin_path, options);
-  declare_trust(request.network.trust, options);
+  declare_plugin_path(trained.network.plugin_path, options);
+  declare_trust(trained.network.trust, options);
   declare_engine(request.engine, options);
   options.example("rewire sample runs/sit-none-s0 --ema --guidance 2 --output grid.png",
                   "draw 16 images, guided towards their classes");
   options.example("rewire sample runs/sit-none-s0 --class 3 --images 4 --steps 20 --output 3.png",
                   "draw four images of class 3 in 20 steps");
+  options.example("rewire sample runs/gpt2_nano-none-s0 --prompt '=head1' --tokens 100 --temperature 0.8",
+                  "continue a text by 100 tokens");
 }
 
 std::optional<double> guidance_of(const SampleCommandRequest& request) {
@@ -114,23 +143,14 @@ std::int64_t columns_of(const runtime::SampleRequest& samples) {
   return by_class ? samples.classes : std::min(side, kMostColumns);
 }
 
-void run(const SampleCommandRequest& request) {
+void sample_images(const SampleCommandRequest& request, runtime::TrainedNetwork& trained) {
   const std::string engine_name = engine_of(request.engine);
   check_counts(request);
   const std::optional<double> guidance = guidance_of(request);
-  if (!std::filesystem::is_directory(request.network.model))
-    user_error("sample: {} is not a run folder; train one with objective.name=diffusion",
-               request.network.model);
-  runtime::TrainedNetwork trained =
-      runtime::find_trained({request.network, "", request.checkpoint, request.averages});
+  if (request.output.empty()) user_error("sample: images need --output FILE.png");
   const runtime::Network& network = trained.network;
   const runtime::Recipe& recipe = network.recipe;
   const runtime::NetworkSource source = runtime::network_source(network);
-  const auto& row = ir::find_row(programs::objectives(), "objective.name", recipe.objective.name);
-  if (!row.samples) {
-    user_error("sample: {} is a run with objective.name={}, which draws no samples; give a run of diffusion",
-               trained.run->path(), row.name);
-  }
   runtime::SampleRequest samples{.images = request.images,
                                  .steps = request.steps,
                                  .heun = request.sampler == "heun",
@@ -138,7 +158,7 @@ void run(const SampleCommandRequest& request) {
                                  .seed = static_cast<std::uint64_t>(request.seed)};
   samples.classes = runtime::label_classes(runtime::network_face(source.forward(1), recipe.objective).inputs);
   samples.label = class_of(request, samples.classes);
-  const std::vector<std::string> read = {request.network.model};
+  const std::vector<std::string> read = {request.trained.network.model};
   check_output(request.output, read);
   if (!request.npy.empty()) check_output(request.npy, read, "--npy");
   check_different({{"--output", request.output}, {"--npy", request.npy}});
@@ -167,10 +187,40 @@ void run(const SampleCommandRequest& request) {
   print("{} images in {}\n", samples.images, request.output);
 }
 
+void refuse(std::string_view option, const runtime::Recipe& recipe) {
+  if (!option.empty())
+    user_error("sample: {} has no meaning for a run with objective.name={}: drop it", option,
+               recipe.objective.name);
+}
+
+void run(const SampleCommandRequest& request) {
+  if (request.trained.weights.empty() && !std::filesystem::is_directory(request.trained.network.model))
+    user_error("sample: {} is not a run folder; a network of language may have --weights",
+               request.trained.network.model);
+  runtime::TrainedNetwork trained = runtime::find_trained(request.trained);
+  const runtime::Recipe& recipe = trained.network.recipe;
+  const auto& row = ir::find_row(programs::objectives(), "objective.name", recipe.objective.name);
+  if (row.continues) {
+    refuse(request.given_of_images(), recipe);
+    sample_text(request.text, trained, request.engine, static_cast<std::uint64_t>(request.seed));
+    return;
+  }
+  if (!row.samples) {
+    user_error(
+        "sample: {} is a run with objective.name={}, which draws no samples; give a run of diffusion or "
+        "next_token",
+        request.trained.network.model, row.name);
+  }
+  if (!trained.run) user_error("sample: {} is not a run folder", request.trained.network.model);
+  refuse(request.text.given(), recipe);
+  sample_images(request, trained);
+}
+
 }  // namespace
 
 Command sample_command() {
-  return make_command<SampleCommandRequest>("sample", "draw images from noise with a run of diffusion",
+  return make_command<SampleCommandRequest>("sample",
+                                            "draw images or text with a run of diffusion or language",
                                             declare, run, "fewer images (--images N)");
 }
 

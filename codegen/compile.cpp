@@ -103,6 +103,7 @@ Compiled compile(const ir::Module& module, const ir::Function& function, const T
   context.fourier = target.fourier;
   context.narrow_convolution = target.narrow_convolution;
   context.recompute = target.recompute;
+  context.chunk_bytes = target.chunk_bytes;
   ir::run_pipeline(compiled.module, context);
 
   FuseOptions options = target.fuse;

@@ -30,6 +30,7 @@ struct View {
   std::int64_t offset = 0;
   ir::Shape shape;
   ir::Shape strides;
+  bool operator==(const View&) const = default;
 };
 
 /// A further member of a table: it runs the kernel's code on other buffers.

@@ -1,5 +1,5 @@
 // GPT-2 (Radford et al., 2019) with the names of Hugging Face's and nanoGPT's code, and nanoGPT's layout of
-// matrices, [outputs, inputs]:
+// matrices, [outputs, inputs]; files with Hugging Face's, [inputs, outputs], are read too:
 //   x = wte[tokens] + wpe; x = x + attn(ln_1(x)), x = x + mlp(ln_2(x)) per block; logits = ln_f(x) wte^T
 // As there, the last matrices of branches start with deviation .02 / sqrt(2 depth), all others with .02.
 #include <fmt/format.h>
@@ -77,6 +77,14 @@ void build_gpt2(Layers& net, const ir::Attributes& options, std::int64_t batch) 
                           : net.linear("lm_head", x, vocab, {.role = "head", .init = matrix, .bias = false}));
 }
 
+/// Files of Hugging Face's GPT2Model lack the first word of the names.
+std::string name_here(const std::string& name, const ir::Attributes& /*options*/) {
+  for (const std::string_view part : {"wte.", "wpe.", "h.", "ln_f."}) {
+    if (name.starts_with(part)) return "transformer." + name;
+  }
+  return name;
+}
+
 ir::Attributes gpt(std::int64_t dim, std::int64_t depth, std::int64_t heads, std::int64_t vocab = 50257,
                    std::int64_t context = 1024) {
   return {{"dim", dim}, {"depth", depth}, {"heads", heads}, {"vocab", vocab}, {"context", context}};
@@ -99,6 +107,11 @@ const Family kGpt2{
                ir::bool_parameter("tied", true, "use the embedding as the head's matrix"),
                dropout_parameter()},
     .build = build_gpt2,
+    .name_here = name_here,
+    .files = {.transposed = {"attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight",
+                             "mlp.c_proj.weight"},
+              .constants = {"attn.bias", "attn.masked_bias"},
+              .copies = {{"lm_head.weight", "transformer.wte.weight"}}},
     .variants = {{"gpt2_nano", gpt(96, 12, 3, 257, 256)},
                  {"gpt2_small", gpt(768, 12, 12)},
                  {"gpt2_medium", gpt(1024, 24, 16)},

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ir/module.h"
@@ -27,6 +28,16 @@ struct Variant {
 /// has the equations.
 enum class PositionRule : std::uint8_t { timm, deit, pvt };
 
+/// What files of other public code have besides other names.
+struct FileForms {
+  /// Ends of the names of matrices that some code stores transposed. The first is not square, so its shape shows it.
+  std::vector<std::string_view> transposed = {};
+  /// Ends of the names of tensors that are no weights, such as masks.
+  std::vector<std::string_view> constants = {};
+  /// A second name of a weight, and the weight.
+  std::vector<std::pair<std::string_view, std::string_view>> copies = {};
+};
+
 struct Family {
   std::string_view name, doc;                 // `name` is also the name of a model
   std::string_view objective = "supervised";  // the objective of a recipe that names none
@@ -40,6 +51,7 @@ struct Family {
   /// Maps a weight's name in other public code, with settled `options`, to ours; returns `name` if that code
   /// does not use it. Null: there is no such code.
   std::string (*name_here)(const std::string& name, const ir::Attributes& options) = nullptr;
+  FileForms files = {};
   std::vector<Variant> variants;
 };
 

@@ -124,6 +124,7 @@ struct ObjectiveRow {
   std::unique_ptr<Objective> (*make)(const ir::Attributes& values);
   bool has_pictures = false;  // it has pictures(), or draws samples
   bool samples = false;       // it has velocity()
+  bool continues = false;     // it trains logits of the next token, so that texts can be drawn (generate.h)
 };
 
 std::span<const ObjectiveRow* const> objectives();

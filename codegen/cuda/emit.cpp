@@ -164,6 +164,7 @@ std::vector<Schedule> with_rows(std::vector<Schedule> list, const std::vector<Ro
 Target machine(const DeviceTarget& target, FuseOptions options) {
   options.grain = work_grain(target);
   Target machine{std::move(options), recompute_cost()};
+  machine.chunk_bytes = 0;  // a GPU multiplies a chunk faster than it reads and writes the sum over chunks
   machine.narrow_convolution = [](ir::Opcode, const ir::ConvShape&, bool) { return true; };
   machine.accepts = [target](const Program& program, FuseOptions& fuse) {
     const bool fits = std::ranges::all_of(program.launches, [&](const Launch& launch) {

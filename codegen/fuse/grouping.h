@@ -25,9 +25,11 @@ struct GroupNode {
   int op = -1;          // opaque: body index
   int epilogue = -1;    // a matmul's: the op whose result its call writes, with a bias, a cast or more
   GemmEpilogue kind = GemmEpilogue::none;  // of a matmul's call
+  bool accumulates = false;                // the matmul's call adds to what its third operand holds
   int other = -1;               // its call's other result: gelu's operand, or the sum of the gradient's rows
   std::vector<TokenSums> sums;  // that an attention_grad computes too
-  /// By operand, if opaque. A matmul's third is its bias, or for a gradient gelu's operand.
+  /// By operand, if opaque. A matmul's third is its bias, the sum that it adds to, or for a gradient gelu's
+  /// operand.
   std::vector<Source> operands;
   Group group;
   std::set<std::string> reads;  // parameters read
@@ -42,6 +44,10 @@ struct Use {
 struct Product {
   int matmul = -1;
   std::vector<int> absorbed;  // body indices, the matmul's included
+};
+struct AddedProduct {
+  Product product;
+  ir::Value sum;  // of earlier products, that nothing else reads
 };
 struct BiasedProduct {
   Product product;
@@ -146,6 +152,7 @@ class Grouping {
   std::optional<BiasedProduct> biased_product(ir::Value sum) const;
   std::optional<BiasedProduct> biased_result(const ir::Op& last) const;
   std::optional<Product> product(ir::Value value) const;
+  std::optional<AddedProduct> added_product(const ir::Op& add) const;
   bool is_small_result(const ir::Op& matmul) const;
   std::optional<IndexMap> view_map(ir::Value& value) const;
   Source opaque_operand(ir::Value value, bool matrix);

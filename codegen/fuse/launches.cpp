@@ -139,7 +139,12 @@ class Lowering {
                                          : op.results[0]);
     gemm.epilogue = node.kind;
     const bool gradient = node.kind == GemmEpilogue::gelu_gradient;
-    if (node.operands.size() > 2 && !gradient) gemm.bias = bias_for(gemm.c, bias_view(node), op);
+    if (node.accumulates) {
+      gemm.accumulate = true;
+      const View& sum = storage_.view(node.operands[2].root);
+      if (sum != gemm.c) program_.launches.push_back(emit_copy(program_, sum, gemm.c, op.location, grain_));
+    } else if (node.operands.size() > 2 && !gradient)
+      gemm.bias = bias_for(gemm.c, bias_view(node), op);
     const bool shared_b = gemm.b.shape.size() == 2;
     if (shared_b) {
       merge_rows(gemm.a, gemm.c);

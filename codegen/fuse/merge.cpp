@@ -3,6 +3,7 @@
 
 #include "codegen/fuse/grouping.h"
 #include "codegen/lowering_steps.h"
+#include "ir/opcodes.h"
 
 namespace rewire::codegen {
 namespace {
@@ -178,7 +179,8 @@ void Grouping::absorb(int node, int other, Group merged) {
 
 // Merges independent groups that read one tensor at the same places, so that they read it once.
 // Readers::first: the tensor's own group is not chosen yet, so only groups that could take it in are merged.
-// Merged with a group that runs later, an earlier one would run later too.
+// Merged with a group that runs later, an earlier one would run later too. So a parameter or argument that is small
+// beside the groups, such as a bias, is no reason: what the earlier group reads would be held until then.
 void Grouping::merge_readers(Value value, Readers which) {
   if (!does(kMergeGroups)) return;
   if (function().type(value).elements() == 1) return;
@@ -188,6 +190,13 @@ void Grouping::merge_readers(Value value, Readers which) {
     if (which == Readers::all || runs_first(use.node, value)) found.insert(use.node);
   }
   const std::vector<int> readers(found.begin(), found.end());
+  constexpr std::int64_t kBeside = 16;
+  const Op* leaf = definition(value);
+  const bool is_leaf = leaf == nullptr || leaf->code == ir::Opcode::param;
+  const auto is_small_beside = [&](int node) {
+    const Group& group = nodes_[static_cast<std::size_t>(node)].group;
+    return group.size_of(group.all_axes()) >= kBeside * function().type(value).elements();
+  };
   for (std::size_t i = 0; i < readers.size(); ++i) {
     if (!nodes_[static_cast<std::size_t>(readers[i])].live) continue;
     for (std::size_t k = i + 1; k < readers.size(); ++k) {
@@ -195,6 +204,7 @@ void Grouping::merge_readers(Value value, Readers which) {
       if (!nodes_[static_cast<std::size_t>(other)].live || order_.reaches({node}, other) ||
           order_.reaches({other}, node))
         continue;
+      if (is_leaf && is_small_beside(node) && is_small_beside(other)) continue;
       if (auto merged = try_merge(node, other, value)) absorb(node, other, std::move(*merged));
     }
   }

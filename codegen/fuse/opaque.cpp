@@ -200,6 +200,21 @@ std::optional<Product> Grouping::product(Value value) const {
   return Product{matmul, {matmul, cast}};
 }
 
+// Matches sum + product, where the sum is a product or again such a sum, and so large that no cache holds it:
+// then the call adds to the sum in memory. A kernel that adds products of its own accord reads all of them.
+std::optional<AddedProduct> Grouping::added_product(const Op& add) const {
+  constexpr std::int64_t kLeastBytes = 16 << 20;
+  const ir::TensorType& type = function().type(add.results[0]);
+  if (add.code != Opcode::add || type.dtype != ir::DType::f32 || type.bytes() < kLeastBytes)
+    return std::nullopt;
+  const Value sum = add.operands[0];
+  std::optional<Product> of = product(add.operands[1]);
+  if (!of || sum == add.operands[1]) return std::nullopt;
+  const int earlier = sole_definition(sum, Opcode::add);
+  if (!product(sum) && (earlier < 0 || !added_product(op(earlier)))) return std::nullopt;
+  return AddedProduct{std::move(*of), sum};
+}
+
 // Matches product + broadcast(bias [n]), where the bias is a parameter.
 std::optional<BiasedProduct> Grouping::biased_product(Value sum) const {
   const Op* add = definition(sum);
@@ -250,10 +265,12 @@ std::optional<BiasedProduct> Grouping::biased_result(const Op& last) const {
 
 // Makes one call, which rounds once, of
 //   matmul + bias      bf16(f32(matmul of bf16) + bias)      f32(matmul of bf16), if it is small
+//   sum + matmul       sum + f32(matmul of bf16)
 bool Grouping::process_epilogue(int index) {
   const Op& last = op(index);
   if (!fuse_ || !does(kBiasInCalls) || (last.code != Opcode::add && last.code != Opcode::cast)) return false;
   const Value written = last.results[0];
+  const std::optional<AddedProduct> added = added_product(last);
   const std::optional<BiasedProduct> biased = biased_result(last);
   std::optional<Product> plain;
   if (last.code == Opcode::cast && function().type(written).dtype == ir::DType::f32 &&
@@ -261,14 +278,19 @@ bool Grouping::process_epilogue(int index) {
     plain = product(last.operands[0]);
     if (plain && !is_small_result(op(plain->matmul))) plain.reset();
   }
-  if (!biased && !plain) return false;
-  const Product& of = biased ? biased->product : *plain;
+  if (!added && !biased && !plain) return false;
+  const Product& of = added ? added->product : biased ? biased->product : *plain;
   GroupNode node;
   node.opaque = true;
   node.op = of.matmul;
   node.epilogue = index;
   for (Value operand : op(of.matmul).operands) node.operands.push_back(opaque_operand(operand, true));
-  if (biased) node.operands.push_back(biased->bias);
+  if (added) {
+    node.accumulates = true;
+    node.operands.push_back(opaque_operand(added->sum, false));
+  } else if (biased) {
+    node.operands.push_back(biased->bias);
+  }
   absorbed_.insert(of.absorbed.begin(), of.absorbed.end());
   commit_opaque(std::move(node), last);
   return true;

@@ -125,7 +125,7 @@ View Storage::dense_view(std::int32_t buffer, const Shape& shape) const {
 }
 
 void Storage::assign(Value value) {
-  const bool placed = assign_in_concat(value) ||
+  const bool placed = assign_as_sum(value) || assign_in_concat(value) ||
                       (grouping_.does(kCopyElision) && assign_through_copy(value)) ||
                       (grouping_.does(kTwins) && assign_as_twin(value));
   if (!placed) assign_dense(value);
@@ -137,6 +137,20 @@ void Storage::assign_dense(Value value) {
   const Op* op = grouping_.definition(value);
   const std::int32_t buffer = add_temporary(op->location, grouping_.function().type(value));
   views_[value.id] = dense_view(buffer, grouping_.function().type(value).shape);
+}
+
+// Places a sum to which a product is added where the result will be.
+bool Storage::assign_as_sum(Value value) {
+  for (const Use& use : grouping_.uses(value)) {
+    const GroupNode& node = grouping_.nodes()[static_cast<std::size_t>(use.node)];
+    if (!node.accumulates || use.operand != 2) continue;
+    const Op& add = grouping_.function().body[static_cast<std::size_t>(node.epilogue)];
+    const View& home = view(add.results[0]);
+    if (!fits_users(value, home)) return false;
+    views_[value.id] = home;
+    return true;
+  }
+  return false;
 }
 
 bool Storage::assign_in_concat(Value value) {

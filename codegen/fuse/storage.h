@@ -38,6 +38,7 @@ class Storage {
  private:
   bool needs_memory(const ir::Op& constant) const;
   void assign(ir::Value value);
+  bool assign_as_sum(ir::Value value);
   bool assign_in_concat(ir::Value value);
   void assign_dense(ir::Value value);
   bool assign_through_copy(ir::Value value);

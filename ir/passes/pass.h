@@ -37,6 +37,7 @@ struct PassContext {
   /// Returns whether a backend computes this convolution, or gradient of one, in bf16; empty: none.
   NarrowConvolution narrow_convolution;
   RecomputeCost recompute;
+  std::int64_t chunk_bytes = 0;  // of a chunk of wide rows (chunk_rows.h); 0: rows stay whole
   std::vector<std::string>
       blocks;        // places of the network's blocks (recompute_blocks.h); run_pipeline fills it
   LeftOut left_out;  // passes that are not run; UserError for one that is needed

@@ -8,6 +8,7 @@
 #include "ir/passes/canonicalise.h"
 #include "ir/passes/channels_last.h"
 #include "ir/passes/choose_lowerings.h"
+#include "ir/passes/chunk_rows.h"
 #include "ir/passes/constant_fold.h"
 #include "ir/passes/cse.h"
 #include "ir/passes/dce.h"
@@ -59,6 +60,8 @@ constexpr Stage kStages[] = {
     // Equal operands are one value now, so more rules match.
     {"canonicalise", canonicalise},
     {"dce", dce},
+    // Rows that are wide are computed some at a time, so that they are never held as a whole.
+    {"chunk_rows", chunk_rows},
     // Clones into backward what costs less to compute again
     // than to hold. It runs late, because cse would undo it.
     {"recompute", recompute},

@@ -85,6 +85,9 @@ extern const ObjectiveRow kNextToken{
      {"bits_per_byte", "bits/byte", Shown::number},
      {"top1", "top-1", Shown::percent, Better::higher}},
     {},
-    [](const ir::Attributes&) -> std::unique_ptr<Objective> { return std::make_unique<NextToken>(); }};
+    [](const ir::Attributes&) -> std::unique_ptr<Objective> { return std::make_unique<NextToken>(); },
+    /*has_pictures=*/false,
+    /*samples=*/false,
+    /*continues=*/true};
 
 }  // namespace rewire::programs

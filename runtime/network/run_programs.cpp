@@ -12,6 +12,7 @@
 #include "ir/residual.h"
 #include "ir/verify.h"
 #include "programs/diagnose.h"
+#include "programs/generate.h"
 #include "programs/objective.h"
 #include "runtime/device/log.h"
 #include "runtime/network/weights.h"
@@ -328,6 +329,20 @@ ir::Module make_sample_module(const NetworkSource& source, const ir::Selection& 
                               std::int64_t epochs) {
   ir::Module module = computed_forward(source, options.guided ? 2 * images : images, epoch);
   programs::add_sample_programs(module, objective, options);
+  add_parameters_of_phases(module, source, epochs);
+  ir::verify(module);
+  return module;
+}
+
+ir::Module make_generate_module(const NetworkSource& source, bool cached, std::int64_t epoch,
+                                std::int64_t epochs) {
+  ir::Module module = computed_forward(source, 1, epoch);
+  if (cached) {
+    for (const std::int64_t count : std::set<std::int64_t>{1, programs::prompt_tokens(module)})
+      programs::add_read_program(module, count);
+  } else {
+    programs::add_whole_program(module);
+  }
   add_parameters_of_phases(module, source, epochs);
   ir::verify(module);
   return module;

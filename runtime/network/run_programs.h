@@ -121,6 +121,12 @@ ir::Module make_sample_module(const NetworkSource& source, const ir::Selection& 
                               std::int64_t images, const programs::SampleOptions& options, std::int64_t epoch,
                               std::int64_t epochs);
 
+/// Makes the programs that draw text (programs/generate.h) with the network of `epoch`: read_1 and read_N, N =
+/// prompt_tokens(), or if nothing is cached `whole`. Throws UserError if the network mixes tokens outside causal
+/// attention, and something is cached.
+ir::Module make_generate_module(const NetworkSource& source, bool cached, std::int64_t epoch,
+                                std::int64_t epochs);
+
 /// Returns a run's first weights: epoch 0's network, then the weights that later phases add. Logs a warning
 /// if a plugin that is switched on later would initialise some of them differently.
 TensorMap initial_weights(const NetworkSource& source, const RunPrograms& programs);

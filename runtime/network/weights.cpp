@@ -11,6 +11,7 @@
 #include "runtime/io/safetensors.h"
 #include "runtime/network/initialise.h"
 #include "runtime/network/position_grid.h"
+#include "runtime/network/weights_forms.h"
 #include "runtime/network/weights_hint.h"
 #include "runtime/network/weights_names.h"
 
@@ -104,6 +105,7 @@ TensorMap fit_tensors(const ir::Module& module, SafetensorsFile file, const std:
   TensorMap weights;
   take_prefix(file.tensors, how.prefix, path);
   read_names(module, network_of(module, how), file.tensors, path);
+  take_forms(network_of(module, how), file.tensors, path);
   drop_batch_counts(module, file.tensors);
   WeightShapes given_shapes;
   for (const auto& [name, tensor] : file.tensors) {

@@ -1,5 +1,7 @@
-// rewire sample: images of a run of diffusion as files, the same each time, and what it refuses.
+// rewire sample: images of a run of diffusion as files, the same each time; text of a run of language; and what it
+// refuses.
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "runtime/io/npy.h"
 #include "tests/cli/fixture.h"
@@ -90,6 +92,55 @@ TEST_CASE("What cannot be sampled is refused in one line") {
              REWIRE_CATCH_CONTAINS("is a run with objective.name=supervised, which draws no "
                                    "samples; give a run of diffusion"));
   CHECK_THAT(refusal("sit_tiny_28", {}), REWIRE_CATCH_CONTAINS("sit_tiny_28 is not a run folder"));
+}
+
+TEST_CASE("A run of language continues a text, the same with and without kept keys") {
+  const TemporaryFolder folder;
+  const std::string run = folder.file("run"), text = folder.file("x.txt");
+  std::string words;
+  for (int i = 0; i < 300; ++i) words += "one two three ";
+  write_text(text, words);
+  const Outcome trained = rewire_command({"train",         "gpt2_nano",
+                                          "--set",         "model.dim=24",
+                                          "--set",         "model.heads=2",
+                                          "--set",         "model.depth=2",
+                                          "--set",         "model.context=32",
+                                          "--set",         "data.format=text",
+                                          "--set",         "data.path=" + text,
+                                          "--set",         "train.batch=8",
+                                          "--set",         "train.epochs=12",
+                                          "--set",         "optimizer.lr=0.01",
+                                          "--out",         run,
+                                          "--no-autotune", "--quiet"});
+  INFO(trained.err);
+  REQUIRE(trained.code == 0);
+  const auto sample = [&](const Words& more) {
+    const Outcome outcome = rewire_command(Words{"sample", run} + more);
+    INFO(outcome.err);
+    CHECK(outcome.code == 0);
+    return outcome.out;
+  };
+  const std::string greedy = sample({"--prompt", "one two ", "--tokens", "20", "--temperature", "0"});
+  CHECK(greedy == "one two three one two three \n");
+  CHECK(sample({"--prompt", "one two ", "--tokens", "20", "--temperature", "0", "--no-cache"}) == greedy);
+  const Words drawn = {"--tokens", "9", "--temperature", "3", "--texts", "2", "--seed", "4", "--json"};
+  const nlohmann::json texts = nlohmann::json::parse(sample(drawn)).at("texts");
+  REQUIRE(texts.size() == 2);
+  CHECK(texts[0].at("tokens").size() == 9);
+  CHECK(texts[0] != texts[1]);
+  CHECK(nlohmann::json::parse(sample(drawn)).at("texts") == texts);
+  CHECK(sample({"--weights", run + "/weights.safetensors", "--prompt", "one two ", "--tokens", "20",
+                "--temperature", "0"}) == greedy);
+  const auto refusal = [&](const Words& more) {
+    const Outcome outcome = rewire_command(Words{"sample", run} + more);
+    CHECK(outcome.code == 2);
+    CHECK(outcome.err.find('\n') == outcome.err.size() - 1);
+    return outcome.err;
+  };
+  CHECK(refusal({"--images", "3"}) ==
+        "rewire: sample: --images has no meaning for a run with objective.name=next_token: drop it\n");
+  CHECK(refusal({"--top-p", "1.5"}) == "rewire: sample: --top-p 1.5 is not in (0, 1]\n");
+  CHECK_THAT(refusal({"--tokenizer", "words"}), REWIRE_CATCH_CONTAINS("words"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "ir/ops/op_info.h"
 #include "ir/passes/channels_last.h"
+#include "ir/passes/chunk_rows.h"
 #include "ir/passes/constant_fold.h"
 #include "ir/passes/cse.h"
 #include "ir/passes/dce.h"
@@ -23,10 +24,11 @@
 namespace rewire::ir {
 namespace {
 
-void check_golden(const std::string& name, PassFunction pass) {
+void check_golden(const std::string& name, PassFunction pass, std::int64_t chunk_bytes = 0) {
   const Module before = load_golden("passes/" + name);
   Module after = before;
   PassContext context;
+  context.chunk_bytes = chunk_bytes;
   pass(after, context);
   verify(after);
   int checked = 0;
@@ -84,6 +86,11 @@ TEST_CASE("channels_last keeps maps with their channels last from one convolutio
 
 TEST_CASE("pointwise_convolution makes products of convolutions of one pixel", "[ir][passes]") {
   check_golden("pointwise_convolution", pointwise_convolution);
+}
+
+TEST_CASE("chunk_rows computes wide rows some at a time", "[ir][passes]") {
+  constexpr std::int64_t kTwoRows = 64;
+  check_golden("chunk_rows", chunk_rows, kTwoRows);
 }
 
 TEST_CASE("split_pointwise computes in parts what is read in parts alone", "[ir][passes]") {

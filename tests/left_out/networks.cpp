@@ -34,6 +34,7 @@ constexpr Row kRows[] = {
     {"canonicalise", Effect::rounding},
     {"constant_fold", Effect::rounding},
     {"cse", Effect::rounding},
+    {"chunk_rows", Effect::nothing, "none of the networks has rows that are too wide to be held"},
     {"recompute", Effect::rounding},
     {"split_pointwise", Effect::rounding},
     {codegen::kFuse, Effect::rounding},

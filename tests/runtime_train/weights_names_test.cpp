@@ -223,5 +223,44 @@ TEST_CASE("A file of PyTorch's says so, with two lines of Python that convert it
              REWIRE_CATCH_CONTAINS("not a readable safetensors file"));
 }
 
+TEST_CASE("GPT-2's files of Hugging Face are read: matrices by the other axes, masks, copies, names") {
+  ir::Selection model{"gpt2_nano"};
+  model.set("dim", std::int64_t{12}).set("heads", std::int64_t{2}).set("depth", std::int64_t{1});
+  const ir::Module module = models::build(model.set("context", std::int64_t{8}), 1);
+  const TensorMap weights = weights_of_model(model);
+  const auto is_turned = [](const std::string& name) {
+    return name.find(".h.0.") != std::string::npos && name.ends_with("weight") &&
+           name.find("ln_") == std::string::npos;
+  };
+  TensorMap file;
+  for (const auto& [name, tensor] : weights) {
+    HostTensor stored = tensor.clone();
+    if (is_turned(name)) {
+      const ir::Shape& shape = tensor.type().shape;
+      stored = HostTensor({ir::DType::f32, {shape[1], shape[0]}});
+      for (std::int64_t i = 0; i < shape[0]; ++i) {
+        for (std::int64_t j = 0; j < shape[1]; ++j)
+          stored.as<float>()[static_cast<std::size_t>(j * shape[0] + i)] =
+              tensor.as<const float>()[static_cast<std::size_t>(i * shape[1] + j)];
+      }
+    }
+    file.emplace(name.substr(std::string("transformer.").size()), std::move(stored));
+  }
+  file.emplace("h.0.attn.bias", HostTensor({ir::DType::f32, {1, 1, 8, 8}}));
+  file.emplace("h.0.attn.masked_bias", HostTensor({ir::DType::f32, {}}));
+  file.emplace("lm_head.weight", file.at("wte.weight").clone());
+  const Written written(file);
+  const TensorMap read = read_weights(module, written.path);
+  REQUIRE(read.size() == weights.size());
+  for (const auto& [name, tensor] : weights) {
+    CAPTURE(name);
+    CHECK(std::ranges::equal(read.at(name).bytes(), tensor.bytes()));
+  }
+  file.at("lm_head.weight").as<float>()[3] += 1;
+  const Written other(file);
+  CHECK_THAT(test::message_of<UserError>([&] { read_weights(module, other.path); }),
+             REWIRE_CATCH_CONTAINS("'lm_head.weight' differs from 'transformer.wte.weight'"));
+}
+
 }  // namespace
 }  // namespace rewire::runtime
