@@ -11,13 +11,14 @@ namespace rewire::programs {
 
 using ir::Value;
 
-extern const ScheduleRow kConstantSchedule, kCosineSchedule, kMultistepSchedule;
+extern const ScheduleRow kConstantSchedule, kCosineSchedule, kMultistepSchedule, kWsdSchedule;
 
 std::span<const ScheduleRow* const> schedules() {
   static constexpr const ScheduleRow* kRows[] = {
       &kConstantSchedule,
       &kCosineSchedule,
       &kMultistepSchedule,
+      &kWsdSchedule,
   };
   return kRows;
 }

@@ -73,6 +73,31 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("wsd keeps lr until the last share of the steps, then falls to min_lr in one of three ways") {
+  const auto falls = [](const std::string& type, double u) {
+    return type == "linear"   ? 1 - u
+           : type == "cosine" ? (1 + std::cos(std::numbers::pi * u)) / 2
+                              : 1 - std::sqrt(u);
+  };
+  for (const std::string type : {"linear", "cosine", "1-sqrt"}) {
+    CAPTURE(type);
+    ir::Selection schedule{"wsd"};
+    schedule.set("warmup_epochs", 2.0).set("min_lr", 0.1).set("decay", 0.25).set("decay_type", type);
+    const std::vector<double> got = rates(2.0, schedule, 26, 20);
+    CHECK(got[0] == 0.0);
+    CHECK(got[1] == 1.0);
+    for (std::size_t s = 2; s < 15; ++s) CHECK(got[s] == Approx(2.0).epsilon(1e-14));
+    for (std::size_t s = 15; s < 26; ++s) {
+      const double u = std::min(1.0, (static_cast<double>(s) - 15) / 5);
+      CHECK(got[s] == Approx(0.1 + 1.9 * falls(type, u)).epsilon(1e-14));
+    }
+  }
+  ir::Selection whole{"wsd"};
+  whole.set("decay", 1.0).set("decay_type", std::string("linear"));
+  CHECK(rates(1.0, whole, 5, 4) == std::vector<double>{1, 0.75, 0.5, 0.25, 0});
+  CHECK(rates(1.0, whole.set("decay", 0.0), 5, 4) == std::vector<double>{1, 1, 1, 1, 1});
+}
+
 TEST_CASE("Multistep multiplies by gamma from each milestone on, twice for one named twice") {
   ir::Selection schedule{"multistep"};
   schedule.set("milestones", ir::Doubles{2, 4, 4}).set("gamma", 0.5);
