@@ -84,6 +84,7 @@ std::string table() {
                                  {"token", {"postnorm:kind=keel"}},
                                  {"token", {"attnres"}},
                                  {"token", {"attnres:block=4"}},
+                                 {"token", {"x0_lambdas"}},
                                  {"token", {"hyper:kind=static"}},
                                  {"token", {"hyper"}},
                                  {"token", {"hyper:kind=mhc"}},

@@ -48,7 +48,7 @@ BATCH = {"token": 4, "avg": 3, "slim": 3, "odd": 2, "deep": 2, "slim_tanh": 3, "
          "registers": 3, "prefix": 2, "clip": 2, "bare": 3, "quick": 2, "distilled": 3, "oru": 3}
 BATCHES = dict.fromkeys(("registers", "prefix", "clip", "bare", "quick", "distilled", "oru"), FEW_BATCHES)  # where a step has not its own
 # Other weights and images, where steps in float32 soon go their own way.
-SEEDS = {("bare", "skipless"): 1}
+SEEDS = {("bare", "skipless"): 1, ("slim", "x0_lambdas"): 1}
 ADAMW = dict(optimizer="adamw", lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.05, decay="matrices",
              schedule="constant")
 SGD = dict(optimizer="sgd", lr=0.1, momentum=0.9, nesterov=False, weight_decay=5e-4, decay="all", schedule="cosine",
@@ -129,6 +129,7 @@ DEEP_OPTIONS = {
     "attnres_block": (["attnres:block=3"], RUNS),
     "attnres_one_block": (["attnres:block=100"], {}),
     "attnres_layers": (["attnres:layers=1-LAST"], {}),
+    "x0_lambdas": (["x0_lambdas"], RUNS),
     "hyper": (["hyper"], RUNS),
     "hyper_static": (["hyper:kind=static"], RUNS),
     "hyper_static_two": (["hyper:kind=static,lanes=2"], {}),
@@ -143,6 +144,9 @@ CASES += [(model, name, [spec.replace("=B", "=" + BLOCKS[model]) for spec in spe
           for model in BLOCKS for name, (specs, runs) in OPTIONS.items()]
 CASES += [(model, name, [spec.replace("LAST", str(MODELS[model]["depth"] - 1)) for spec in specs], runs)
           for model in ("slim", "deep") for name, (specs, runs) in DEEP_OPTIONS.items()]
+# Of two blocks the middle one is the last, and the norm takes the factor of backout away.
+CASES += [("deep", "x0_lambdas_backout", ["x0_lambdas:backout=true,resid_lr=2,start=plain"], RUNS),
+          ("deep", "x0_lambdas_layers", ["x0_lambdas:layers=1-3"], {})]
 CASES += [("slim_tanh", "plain", [], {}), ("odd_tanh", "plain", [], RUNS),
           ("slim_tanh", "steps", [], {"adamw": RUNS["adamw"]})]
 CASES += [(model, "plain", [], BOTH) for model in ("registers", "prefix", "clip", "bare", "quick", "distilled", "oru")]
@@ -183,6 +187,8 @@ def perturbed(model, generator, stream_scale=1.0):
 
 def make_optimizer(model, o):
     groups = decay_groups(model, o["weight_decay"], o["decay"])
+    for group in groups:
+        group["lr"] = o["lr"] * group.pop("lr_scale", 1.0)
     if o["optimizer"] == "adamw":
         return torch.optim.AdamW(groups, lr=o["lr"], betas=(o["beta1"], o["beta2"]), eps=o["eps"])
     return torch.optim.SGD(groups, lr=o["lr"], momentum=o["momentum"], nesterov=o["nesterov"])

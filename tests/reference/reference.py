@@ -296,6 +296,37 @@ def attnres(join, place, memory, block="1"):
     join.total = total
 
 
+def x0_lambdas(join, place, memory, start="falling", resid_lr="0.01", x0_lr="1", backout="false", backout_lr="0.4"):
+    """A block reads r x + l x0, x0 the embedding. backout: behind the last join x - c x_m, x_m what block D // 2 gave."""
+    def factor(value, lr, decay, beta1):
+        weight = nn.Parameter(torch.full((1,), float(value)))
+        weight.hint = dict(lr_scale=float(lr), weight_decay=decay, betas=(beta1, 0.95))
+        return weight
+
+    if place.begins and place.l > 0:
+        join.norm_input = lambda x: memory.values.update(x0=x) or x
+    elif place.site == place.first:
+        share = place.b / max(place.D - 1, 1)
+        falls = start == "falling"
+        join.resid_lambda = factor(1.15 - 0.10 * share if falls else 1, resid_lr, 0.05, 0.8)
+        join.x0_lambda = factor(0.20 - 0.15 * share if falls else 0, x0_lr, 0.0, 0.96)
+
+        def mixed(x):
+            if place.begins:
+                memory.values["x0"] = x
+            return join.resid_lambda * x + join.x0_lambda * memory.values["x0"]
+        join.norm_input = join.shortcut = mixed
+    if backout == "true":
+        if place.ends:
+            join.backout_lambda = factor(0.2 if start == "falling" else 0, backout_lr, 0.0, 0.8)
+
+        def summed(total, norm):
+            if place.b == place.D // 2 and place.ends_block:
+                memory.values["middle"] = total
+            return total - join.backout_lambda * memory.values["middle"] if place.ends else total
+        join.summed = summed
+
+
 def sinkhorn(m, iterations):
     """Columns, then rows, of m [..., n, n] brought to sums of 1, so often."""
     for _ in range(iterations):
@@ -358,7 +389,7 @@ def hyper(join, place, memory, kind="dynamic", lanes="4", iterations="20"):
 
 STRATEGIES = {"orthogonal": orthogonal, "decay": decay, "augment": augment, "skipless": skipless,
               "layerscale": layerscale, "denseformer": denseformer, "value_residual": value_residual,
-              "postnorm": postnorm, "attnres": attnres, "hyper": hyper}
+              "postnorm": postnorm, "attnres": attnres, "hyper": hyper, "x0_lambdas": x0_lambdas}
 
 
 class Attention(nn.Module):
@@ -574,9 +605,12 @@ def check_against_timm(model, options, images, labels):
 
 def decay_groups(model, weight_decay, decay="matrices"):
     """The optimizer's groups: matrices decay; vectors, added tokens and pos_embed do not, unless decay is 'all'. What
-    a join adds says so itself."""
-    groups = {True: [], False: []}
+    a join adds says so itself, or has a group of its own by its hint: lr_scale, weight_decay, betas."""
+    groups, own = {True: [], False: []}, []
     for name, p in model.named_parameters():
+        if hasattr(p, "hint"):
+            own.append({"params": [p], **p.hint})
+            continue
         matrix = p.ndim > 1 and name not in ("cls_token", "dist_token", "reg_token", "pos_embed")
         groups[decay == "all" or getattr(p, "decays", matrix)].append(p)
-    return [{"params": groups[True], "weight_decay": weight_decay}, {"params": groups[False], "weight_decay": 0.0}]
+    return [{"params": groups[True], "weight_decay": weight_decay}, {"params": groups[False], "weight_decay": 0.0}] + own
