@@ -88,6 +88,7 @@ std::string table() {
                                  {"token", {"hyper:kind=static"}},
                                  {"token", {"hyper"}},
                                  {"token", {"hyper:kind=mhc"}},
+                                 {"token", {"hyper:kind=mhc_lite"}},
                                  {"avg", {}},
                                  {"avg", {"decay"}},
                                  {"avg", {"orthogonal"}},

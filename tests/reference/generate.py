@@ -136,6 +136,8 @@ DEEP_OPTIONS = {
     "hyper_one": (["hyper:lanes=1"], {}),
     "hyper_mhc": (["hyper:kind=mhc"], RUNS),
     "hyper_mhc_two": (["hyper:kind=mhc,lanes=2,iterations=3"], {}),
+    "hyper_mhc_lite": (["hyper:kind=mhc_lite"], RUNS),
+    "hyper_mhc_lite_three": (["hyper:kind=mhc_lite,lanes=3"], {}),
     "hyper_layers": (["hyper:lanes=3,layers=1-LAST"], {}),
 }
 SEED = 0x2_0000_0022  # of what is drawn at random; both of its words count

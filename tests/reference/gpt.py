@@ -24,7 +24,8 @@ MODELS = {
                          norm_eps=1e-5, tied=True),
 }
 BATCH = {"gpt2_odd": 3, "gpt2_long": 2, "llama_odd": 3, "llama_groups": 2}
-PLUGINS = {"x0_lambdas": ["x0_lambdas"], "attnres_block": ["attnres:block=3"]}
+PLUGINS = {"x0_lambdas": ["x0_lambdas"], "attnres_block": ["attnres:block=3"],
+           "hyper_mhc_lite": ["hyper:kind=mhc_lite,lanes=3"]}
 
 
 def patch_float32():

@@ -4,6 +4,7 @@ A join maps (x, f) to the new stream, with x the stream [B, N, D] and f the bran
 from the equations; `check_against_timm` holds the plain ViT to timm's own module.
 """
 import dataclasses
+import itertools
 import math
 
 import torch
@@ -337,11 +338,19 @@ def sinkhorn(m, iterations):
 
 def hyper(join, place, memory, kind="dynamic", lanes="4", iterations="20"):
     """n streams H_i: the norm reads sum of m_i H_i, and H_j becomes sum over i of r_ij H_i + b_j f. The numbers are
-    weights (static), these and a function of the lanes (dynamic), or by Sinkhorn (mhc). Summed behind the last join."""
+    weights (static), these and a function of the lanes (dynamic), or by Sinkhorn (mhc), or a mean of all permutations
+    (mhc_lite). Summed behind the last join."""
     n, d = int(lanes), place.d
     chosen = torch.zeros(n, 1)
     chosen[place.l % n] = 1
-    if kind == "mhc":
+    if kind == "mhc_lite":
+        moves = torch.eye(n, dtype=torch.float64)[torch.tensor(list(itertools.permutations(range(n))))]  # [n!, from, to]
+        join.phi = nn.Parameter(torch.zeros(n * d, 2 * n + len(moves)))
+        start = torch.full((len(moves),), -8.0)
+        start[0] = 0
+        join.bias = undecayed(torch.cat([2 * chosen[:, 0] - 1, 2 * chosen[:, 0] - 1, start]))
+        join.scale = undecayed(torch.full((3,), 0.01))
+    elif kind == "mhc":
         join.phi = nn.Parameter(torch.zeros(n * d, n * (n + 2)))
         start = torch.cat([8 * chosen.T - 4, torch.zeros(1, n), 8 * torch.eye(n) - 8])
         join.bias = undecayed(start.flatten())
@@ -355,6 +364,13 @@ def hyper(join, place, memory, kind="dynamic", lanes="4", iterations="20"):
 
     def numbers(h):
         """m [n, B, N], r [n (from), n (to), B, N], b [n, B, N]."""
+        if kind == "mhc_lite":
+            flat = torch.cat(list(h), -1)
+            raw = F.rms_norm(flat, (n * d,), eps=1e-6) @ join.phi
+            scale = torch.cat([join.scale[:1].expand(n), join.scale[1:2].expand(n), join.scale[2:].expand(len(moves))])
+            pre, post, res = (scale * raw + join.bias).split([n, n, len(moves)], -1)
+            mixing = torch.einsum("bnp,pij->ijbn", res.softmax(-1), moves.to(h.dtype))
+            return pre.sigmoid().movedim(-1, 0), mixing, 2 * post.sigmoid().movedim(-1, 0)
         if kind == "mhc":
             flat = torch.cat(list(h), -1)
             raw = F.rms_norm(flat, (n * d,), eps=1e-6) @ join.phi
