@@ -82,6 +82,7 @@ std::string table() {
                                  {"token", {"postnorm"}},
                                  {"token", {"postnorm:kind=deepnorm"}},
                                  {"token", {"postnorm:kind=keel"}},
+                                 {"token", {"postnorm:kind=peri"}},
                                  {"token", {"attnres"}},
                                  {"token", {"attnres:block=4"}},
                                  {"token", {"x0_lambdas"}},

@@ -123,6 +123,8 @@ DEEP_OPTIONS = {
     "postnorm": (["postnorm"], {}),
     "postnorm_deepnorm": (["postnorm:kind=deepnorm"], {}),
     "postnorm_keel": (["postnorm:kind=keel"], RUNS),
+    "postnorm_peri": (["postnorm:kind=peri,eps=1e-3"], RUNS),
+    "postnorm_peri_rms": (["orthogonal", "postnorm:kind=peri,norm=rms"], {}),
     "postnorm_attn": (["postnorm:sites=attn"], {}),
     "postnorm_layerscale": (["layerscale", "postnorm:kind=deepnorm"], {}),
     "attnres": (["attnres"], RUNS),

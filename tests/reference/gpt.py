@@ -26,6 +26,11 @@ MODELS = {
 BATCH = {"gpt2_odd": 3, "gpt2_long": 2, "llama_odd": 3, "llama_groups": 2}
 PLUGINS = {"x0_lambdas": ["x0_lambdas"], "attnres_block": ["attnres:block=3"],
            "hyper_mhc_lite": ["hyper:kind=mhc_lite,lanes=3"]}
+CASES = {name: (name, []) for name in MODELS}
+CASES |= {f"{name}_{option}": (name, plugins) for name in ("gpt2_odd", "llama_odd") for option, plugins in PLUGINS.items()}
+CASES |= {"gpt2_odd_postnorm": ("gpt2_odd", ["postnorm:eps=1e-5"])}
+CASES |= {"llama_odd_postnorm_" + kind: ("llama_odd", [f"postnorm:kind={kind},norm=rms"])
+          for kind in ("postln", "keel", "peri")}
 
 
 def patch_float32():
@@ -166,9 +171,7 @@ def make_case(name, plugins):
 def main():
     torch.set_num_threads(1)
     patch_float32()
-    cases = {name: (name, []) for name in MODELS}
-    cases |= {f"{name}_{option}": (name, plugins) for name in ("gpt2_odd", "llama_odd") for option, plugins in PLUGINS.items()}
-    for case, (name, plugins) in cases.items():
+    for case, (name, plugins) in CASES.items():
         if not sys.argv[1:] or any(case.startswith(prefix) for prefix in sys.argv[1:]):
             write_golden(case, *make_case(name, plugins))
 

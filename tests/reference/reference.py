@@ -248,17 +248,27 @@ def value_residual(join, place, memory, kind="fixed", first="0.5", own="0.5"):
         join.value = lambda v: a * memory.values["values"] + b * v
 
 
-def postnorm(join, place, memory, kind="postln"):
-    """LN(a x + f(x)) with the block's own norm, a = 1 or DeepNorm's (2 D)^(1/4); keel: LN(L x + f(norm(x))) with a new
-    one."""
-    alpha = {"postln": 1, "deepnorm": (2 * place.D) ** 0.25, "keel": place.L}[kind]
-    join.shortcut = lambda x: alpha * x
-    if kind == "keel":
-        join.norm_weight, join.norm_bias = nn.Parameter(torch.ones(place.d)), nn.Parameter(torch.zeros(place.d))
-        join.summed = lambda total, norm: F.layer_norm(total, (place.d,), join.norm_weight, join.norm_bias, 1e-6)
-    else:
+def postnorm(join, place, memory, kind="postln", norm="layer", eps="1e-6"):
+    """LN(a x + f(x)) with the block's own norm, a = 1 or DeepNorm's (2 D)^(1/4). With a new norm, keel:
+    LN(L x + f(norm(x))), peri: x + LN(f(norm(x)))."""
+    alpha = {"postln": 1, "deepnorm": (2 * place.D) ** 0.25, "keel": place.L, "peri": 1}[kind]
+    if alpha != 1:
+        join.shortcut = lambda x: alpha * x
+    if kind in ("postln", "deepnorm"):
         join.normed = lambda norm, x: x
         join.summed = lambda total, norm: norm(total)
+        return
+    join.norm_weight = nn.Parameter(torch.ones(place.d))
+    if norm == "layer":
+        join.norm_bias = nn.Parameter(torch.zeros(place.d))
+        normed = lambda x: F.layer_norm(x, (place.d,), join.norm_weight, join.norm_bias, float(eps))
+    else:
+        normed = lambda x: F.rms_norm(x, (place.d,), join.norm_weight, float(eps))
+    if kind == "keel":
+        join.summed = lambda total, norm: normed(total)
+    else:
+        before = join.scaled
+        join.scaled = lambda f: normed(before(f))
 
 
 def attnres(join, place, memory, block="1"):
