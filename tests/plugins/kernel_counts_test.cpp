@@ -86,6 +86,7 @@ std::string table() {
                                  {"token", {"attnres"}},
                                  {"token", {"attnres:block=4"}},
                                  {"token", {"x0_lambdas"}},
+                                 {"token", {"laurel"}},
                                  {"token", {"hyper:kind=static"}},
                                  {"token", {"hyper"}},
                                  {"token", {"hyper:kind=mhc"}},

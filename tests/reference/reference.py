@@ -307,6 +307,67 @@ def attnres(join, place, memory, block="1"):
     join.total = total
 
 
+def laurel(join, place, memory, weights="sigmoid", rank="16", previous="1"):
+    """a f + b (x + sum over j < k of c_j x_j A B), x_j the stream j joins before; a and b between 0 and 2."""
+    r, k = int(rank), int(previous)
+    if weights != "none":
+        join.alpha, join.beta = undecayed(torch.zeros(1)), undecayed(torch.zeros(1))
+    at = 0 if place.begins else memory.weights["laurel"] + 1
+    memory.weights["laurel"] = at
+    if r > 0:
+        join.left, join.right = nn.Parameter(torch.zeros(place.d, r)), nn.Parameter(torch.zeros(r, place.d))
+        for j in range(min(k, at + 1) if k > 1 else 0):
+            join.register_parameter(f"gamma_{j}", undecayed(torch.full((1,), float(j == 0))))
+
+    def factors():
+        if weights == "softmax":
+            return 2 * torch.cat([join.alpha, join.beta]).softmax(0)
+        return (1, 1) if weights == "none" else (2 * join.alpha.sigmoid(), 2 * join.beta.sigmoid())
+
+    def keep(x):
+        memory.values["streams"] = [x] + ([] if place.begins else memory.values["streams"])
+        return x
+    join.norm_input = keep
+
+    def shortcut(x):
+        if r == 0:
+            return factors()[1] * x
+        streams = memory.values["streams"]
+        read = sum(getattr(join, f"gamma_{j}") * streams[j] for j in range(min(k, at + 1))) if k > 1 else x
+        return factors()[1] * (x + read @ join.left @ join.right)
+    join.shortcut = shortcut
+    join.scaled = lambda f: factors()[0] * f
+
+
+def unet(join, place, memory):
+    """Block c of the second half reads x + s y, y the output of block D - 1 - c."""
+    outputs = memory.values
+
+    def keep(total, norm):
+        if place.site == "mlp":
+            outputs["block", place.b] = total
+            if skips:
+                total = total + join.skip * outputs["block", place.D - 2 - place.b]
+        return total
+    skips = place.site == "mlp" and place.D / 2 <= place.b + 1 < place.D  # of the block that comes next
+    if skips:
+        join.skip = undecayed(torch.ones(1))
+    join.summed = keep
+
+
+def deep_delta(join, place, memory):
+    """x + beta (v - k.x) k, k the branch at unit length."""
+    join.beta_weight, join.value_weight = (nn.Parameter(torch.zeros(place.d, 1)) for _ in range(2))
+    join.beta_bias, join.value_bias = undecayed(torch.zeros(1)), undecayed(torch.zeros(1))
+
+    def total(x, f, u):
+        k = F.rms_norm(f, (place.d,), eps=1e-10 / place.d) / math.sqrt(place.d)
+        beta = 2 * (u @ join.beta_weight + join.beta_bias).sigmoid()
+        value = 4 * (x @ join.value_weight + join.value_bias).sigmoid()
+        return x + beta * (value - (k * x).sum(-1, keepdim=True)) * k
+    join.total = total
+
+
 def x0_lambdas(join, place, memory, start="falling", resid_lr="0.01", x0_lr="1", backout="false", backout_lr="0.4"):
     """A block reads r x + l x0, x0 the embedding. backout: behind the last join x - c x_m, x_m what block D // 2 gave."""
     def factor(value, lr, decay, beta1):
@@ -415,7 +476,9 @@ def hyper(join, place, memory, kind="dynamic", lanes="4", iterations="20"):
 
 STRATEGIES = {"orthogonal": orthogonal, "decay": decay, "augment": augment, "skipless": skipless,
               "layerscale": layerscale, "denseformer": denseformer, "value_residual": value_residual,
-              "postnorm": postnorm, "attnres": attnres, "hyper": hyper, "x0_lambdas": x0_lambdas}
+              "postnorm": postnorm, "attnres": attnres, "hyper": hyper, "x0_lambdas": x0_lambdas, "laurel": laurel,
+              # Files of examples/formulas.
+              "@unet": unet, "@deep_delta": deep_delta}
 
 
 class Attention(nn.Module):
