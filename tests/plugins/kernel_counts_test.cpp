@@ -76,6 +76,7 @@ std::string table() {
                                  {"token", {"layerscale:kind=skipinit"}},
                                  {"token", {"denseformer"}},
                                  {"token", {"denseformer:dilation=4,period=5"}},
+                                 {"token", {"denseformer:dynamic=true"}},
                                  {"token", {"value_residual"}},
                                  {"token", {"value_residual:kind=learnable"}},
                                  {"token", {"value_residual:kind=shared"}},

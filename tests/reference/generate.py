@@ -113,6 +113,8 @@ DEEP_OPTIONS = {
     "denseformer_dilation": (["denseformer:dilation=2"], {}),
     "denseformer_period": (["denseformer:period=2"], {}),
     "denseformer_both": (["denseformer:dilation=2,period=2"], {}),
+    "denseformer_dynamic": (["denseformer:dynamic=true"], RUNS),
+    "denseformer_dynamic_both": (["denseformer:dynamic=true,dilation=2,period=2"], {}),
     "denseformer_attn": (["denseformer:sites=attn"], {}),
     "denseformer_layerscale": (["layerscale", "denseformer"], {}),
     "value_residual": (["value_residual"], {}),

@@ -25,7 +25,8 @@ MODELS = {
 }
 BATCH = {"gpt2_odd": 3, "gpt2_long": 2, "llama_odd": 3, "llama_groups": 2}
 PLUGINS = {"x0_lambdas": ["x0_lambdas"], "attnres_block": ["attnres:block=3"],
-           "hyper_mhc_lite": ["hyper:kind=mhc_lite,lanes=3"], "laurel": ["laurel:rank=4,previous=2"],
+           "hyper_mhc_lite": ["hyper:kind=mhc_lite,lanes=3"], "denseformer_dynamic": ["denseformer:dynamic=true"],
+           "laurel": ["laurel:rank=4,previous=2"],
            "unet": ["@unet"], "deep_delta": ["@deep_delta"]}
 CASES = {name: (name, []) for name in MODELS}
 CASES |= {f"{name}_{option}": (name, plugins) for name in ("gpt2_odd", "llama_odd") for option, plugins in PLUGINS.items()}

@@ -204,13 +204,16 @@ def layerscale(join, place, memory, kind="layerscale", init="0.1", by_depth="fal
     join.scaled = lambda f: gamma * before(f)
 
 
-def denseformer(join, place, memory, dilation="1", period="1"):
-    """Behind block i: the sum over j = i, i - k, i - 2k, … of a_ij X_j, X_j what block j gave before it."""
+def denseformer(join, place, memory, dilation="1", period="1", dynamic="false"):
+    """Behind block i: the sum over j = i, i - k, i - 2k, … of a_ij X_j, X_j what block j gave before it. dynamic: plus
+    column j of gelu(RMSNorm(X_i) W1) W2."""
     k, p = int(dilation), int(period)
     i = memory.weights["blocks"] = memory.weights.get("blocks", 0) + place.ends_block
     read = [j for j in range(i + 1) if (i - j) % k == 0] if i % p == 0 and place.ends_block else []
     for j in read:
         join.register_parameter(f"alpha_{j}", undecayed(torch.full((1,), float(j == i))))
+    if dynamic == "true" and read:
+        join.w1, join.w2 = nn.Parameter(torch.zeros(place.d, len(read))), nn.Parameter(torch.zeros(len(read), len(read)))
     if i == 0 or i == 1 and place.ends_block and place.begins:
         def entered(x):
             memory.values["outputs"] = [x]
@@ -222,7 +225,11 @@ def denseformer(join, place, memory, dilation="1", period="1"):
             return total
         outputs = memory.values["outputs"]
         outputs.append(total)
-        return sum(getattr(join, f"alpha_{j}") * outputs[j] for j in read) if read else total
+        weights = [getattr(join, f"alpha_{j}") for j in read]
+        if dynamic == "true" and read:
+            added = F.gelu(F.rms_norm(total, (place.d,), eps=1e-6) @ join.w1) @ join.w2
+            weights = [weight + column for weight, column in zip(weights, added.split(1, -1))]
+        return sum(weight * outputs[j] for weight, j in zip(weights, read)) if read else total
     join.summed = averaged
 
 
