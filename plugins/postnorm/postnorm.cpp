@@ -66,8 +66,12 @@ void rewrite(const Rewrite& call) {
   const bool adds = kind == "keel" || kind == "peri";
   for (const Join& join : call.joins()) {
     Norm norm{call.get_text("norm") == "rms", call.get_float("eps"), {}, {}};
-    adds ? add_new(join, norm) : take_own(join, norm);
-    if (!adds) join.set_input(join.value("norm_input"));
+    if (adds) {
+      add_new(join, norm);
+    } else {
+      take_own(join, norm);
+      join.set_input(join.value("norm_input"));
+    }
     if (kind == "peri") {
       join.change_branch(norm.of(join, join.branch_slot()));
       continue;
