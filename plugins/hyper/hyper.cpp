@@ -4,7 +4,10 @@
 // All H_i start as the embedding. After the last join, the stream is their sum. static, dynamic: Zhu et al.,
 // Hyper-Connections, 2024. m, r and b are weights, or weights plus the output of a layer that reads the
 // normed lane. mhc: Xie et al., Manifold-Constrained Hyper-Connections, 2025. m and b are sigmoids of a
-// layer of all lanes, and Sinkhorn's iterations make r doubly stochastic.
+// layer of all lanes, and Sinkhorn's iterations make r doubly stochastic. mhc_lite: Yang and Gao, mHC-lite, 2026.
+// As mhc, but r is the weighted mean of all permutation matrices, by a softmax of the layer's outputs.
+#include <algorithm>
+#include <numeric>
 #include <rewire_plugin.hpp>
 #include <string>
 #include <vector>
@@ -15,11 +18,14 @@ using namespace rewire::plugin;
 
 constexpr double kEpsilon = 1e-6, kScaleInit = 0.01;
 constexpr double kChosen = 4, kUnmixed = -8;  // start of mhc: sigmoid(+-4), and exp(-8) off the diagonal
+constexpr double kChosenLite = 1;             // start of mhc_lite: sigmoid(+-1)
+constexpr std::int64_t kMostLanesLite = 5;    // of mhc_lite, whose layer has n! outputs
 
 constexpr rewire_parameter kParameters[] = {
-    enum_parameter("kind", "dynamic", "static|dynamic|mhc",
+    enum_parameter("kind", "dynamic", "static|dynamic|mhc|mhc_lite",
                    "weights of the lanes; static: trained numbers; dynamic: trained numbers and a function "
-                   "of the lanes; mhc: a function of the lanes, normalised by Sinkhorn"),
+                   "of the lanes; mhc: a function of the lanes, normalised by Sinkhorn; mhc_lite: a function "
+                   "of the lanes that weighs permutations"),
     int_parameter("lanes", "4", "number of lanes, n", at_least(1)),
     int_parameter("iterations", "20", "Sinkhorn iterations, with kind=mhc", at_least(1)),
 };
@@ -94,15 +100,8 @@ Mixing hyper_connections(const Join& join, const Values& lanes, bool dynamic) {
 
 /// Returns x W over the channels, on whatever axis they are: [.., d, ..] to [.., outputs, ..].
 Value project(const Join& join, const Value& x, const Value& w) {
-  const std::int64_t rank = std::ssize(x.shape()), channel = join.channel_axis;
-  if (channel == rank - 1) return matmul(x, w);
-  Ints there, back;
-  for (std::int64_t axis = 0; axis < rank; ++axis) {
-    if (axis != channel) there.push_back(axis);
-    back.push_back(axis == channel ? rank - 1 : axis - (axis > channel ? 1 : 0));
-  }
-  there.push_back(channel);
-  return transpose(matmul(transpose(x, there), w), back);
+  const ChannelsLast moved(join, std::ssize(x.shape()));
+  return moved.back(matmul(moved.there(x), w));
 }
 
 /// Sinkhorn's iterations over one positive matrix per token, given by its rows. Each iteration scales the
@@ -116,13 +115,47 @@ void make_doubly_stochastic(const Join& join, Values& rows, std::int64_t iterati
   }
 }
 
-Mixing manifold_constrained(const Join& join, const Values& lanes, std::int64_t iterations) {
+/// r of mhc, from the rows of a positive matrix.
+std::vector<Values> by_sinkhorn(const Join& join, Values rows, std::int64_t iterations) {
+  make_doubly_stochastic(join, rows, iterations);
+  std::vector<Values> r(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto from = static_cast<std::int64_t>(i);
+    for (const Value& row : rows) r[i].push_back(slice(row, join.channel_axis, from, from + 1));
+  }
+  return r;
+}
+
+/// r of mhc_lite: the mean of all permutations of the lanes, in lexicographic order, weighted by softmax(logits).
+std::vector<Values> by_permutations(const Join& join, const Value& logits, std::int64_t n) {
+  const Value weights = softmax(logits, join.channel_axis);
+  std::vector<std::size_t> permutation(index_of(n));
+  std::iota(permutation.begin(), permutation.end(), 0);
+  std::vector<Values> r(index_of(n), Values(index_of(n)));
+  std::int64_t p = 0;
+  do {
+    const Value weight = slice(weights, join.channel_axis, p, p + 1);
+    for (std::size_t from = 0; from < permutation.size(); ++from) r[from][permutation[from]] += weight;
+    ++p;
+  } while (std::next_permutation(permutation.begin(), permutation.end()));
+  return r;
+}
+
+/// m, r and b as functions of all lanes: those of mhc, or of mhc_lite.
+Mixing manifold_constrained(const Join& join, const Values& lanes, bool lite, std::int64_t iterations) {
   const std::int64_t n = std::ssize(lanes), d = join.channel_shape().at(index_of(join.channel_axis));
-  const std::int64_t outputs = n * (n + 2);  // n of m, n of b, then the rows of r
-  std::vector<double> start(index_of(outputs), 0.0);
+  std::int64_t mixings = lite ? 1 : n * n;
+  for (std::int64_t i = 1; lite && i <= n; ++i) mixings *= i;
+  const std::int64_t outputs = 2 * n + mixings;  // n of m, n of b, then those of r
+  const double chosen = lite ? kChosenLite : kChosen;
+  std::vector<double> start(index_of(outputs), kUnmixed);
   for (std::int64_t i = 0; i < n; ++i) {
-    start[index_of(i)] = i == join.join_index % n ? kChosen : -kChosen;
-    for (std::int64_t j = 0; j < n; ++j) start[index_of(2 * n + i * n + j)] = i == j ? 0 : kUnmixed;
+    start[index_of(i)] = i == join.join_index % n ? chosen : -chosen;
+    start[index_of(n + i)] = lite ? start[index_of(i)] : 0;
+  }
+  for (std::int64_t i = 2 * n; i < outputs; i += n + 1) {
+    start[index_of(i)] = 0;
+    if (lite) break;  // the first permutation changes nothing
   }
   const Value phi = join.add_weight("phi", {n * d, outputs}, Init::zeros(), Group::decay);
   const Value bias = join.add_weight("bias", {outputs}, Init::values(start), Group::no_decay);
@@ -148,16 +181,18 @@ Mixing manifold_constrained(const Join& join, const Values& lanes, std::int64_t 
            constant;
   };
   const auto of_stream = [&](const Value& x) { return cast(x, join.stream.dtype()); };
-  Values rows;
-  for (std::int64_t i = 0; i < n; ++i) rows.push_back(exp(part(2, 2 * n + i * n, n)));
-  make_doubly_stochastic(join, rows, iterations);
   Mixing mixing;
+  if (lite) {
+    mixing.r = by_permutations(join, part(2, 2 * n, mixings), n);
+  } else {
+    Values rows;
+    for (std::int64_t i = 0; i < n; ++i) rows.push_back(exp(part(2, 2 * n + i * n, n)));
+    mixing.r = by_sinkhorn(join, rows, iterations);
+  }
   for (std::int64_t i = 0; i < n; ++i) {
     mixing.m.push_back(of_stream(sigmoid(part(0, i, 1))));
     mixing.b.push_back(of_stream(2 * sigmoid(part(1, n + i, 1))));
-    mixing.r.emplace_back();
-    for (const Value& row : rows)
-      mixing.r.back().push_back(of_stream(slice(row, join.channel_axis, i, i + 1)));
+    for (Value& r : mixing.r[index_of(i)]) r = of_stream(r);
   }
   return mixing;
 }
@@ -171,13 +206,17 @@ bool follows(const Join& join, const Join& before) {
 void rewrite(const Rewrite& call) {
   const std::string kind = call.get_text("kind");
   const auto n = index_of(call.get_int("lanes"));
+  if (kind == "mhc_lite" && call.get_int("lanes") > kMostLanesLite)
+    throw Error("kind=mhc_lite weighs all permutations of the lanes, so lanes is at most " +
+                std::to_string(kMostLanesLite));
   const std::vector<Join> joins = call.joins();
   Values lanes;
   for (std::size_t k = 0; k < joins.size(); ++k) {
     const Join& join = joins[k];
     if (k == 0 || !follows(join, joins[k - 1])) lanes.assign(n, join.stream);
-    const Mixing mixing = kind == "mhc" ? manifold_constrained(join, lanes, call.get_int("iterations"))
-                                        : hyper_connections(join, lanes, kind == "dynamic");
+    const Mixing mixing = kind.starts_with("mhc") ? manifold_constrained(join, lanes, kind == "mhc_lite",
+                                                                         call.get_int("iterations"))
+                                                  : hyper_connections(join, lanes, kind == "dynamic");
     Value read;
     Values next(n);
     for (std::size_t j = 0; j < n; ++j) {

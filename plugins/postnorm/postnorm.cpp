@@ -1,10 +1,11 @@
-// Norms after the sum:
+// Norms after the sum, or after the branch:
 //   postln    x' = LN(x + f(x))                the original transformer (Vaswani et al., 2017)
 //   deepnorm  x' = LN(a x + f(x))              a = (2 N)^(1/4) with N blocks; DeepNet (Wang et al., 2022)
 //   keel      x' = LN_2(L x + f(LN(x)))        L joins; Post-LayerNorm Is Back (Chen and Wei, 2026)
-// postln and deepnorm move the block's own norm, so the branch reads x. keel adds a new norm after the sum.
-// deepnorm also initialises the matrices as the paper does: Xavier normal, with gain (8 N)^(-1/4) for the
-// matrices of values, of attention's result and of the MLP.
+//   peri      x' = x + LN_2(f(LN(x)))          Peri-LN (Kim et al., 2025)
+// postln and deepnorm move the block's own norm, so the branch reads x. keel and peri add a norm, LN_2. deepnorm also
+// initialises the matrices as the paper does: Xavier normal, with gain (8 N)^(-1/4) for the matrices of values, of
+// attention's result and of the MLP. norm=rms is RMSNorm everywhere instead of LN.
 #include <cmath>
 #include <rewire_plugin.hpp>
 #include <string>
@@ -14,12 +15,12 @@ namespace {
 
 using namespace rewire::plugin;
 
-constexpr double kEpsilon = 1e-6;  // the same as in the models' norms
-
 constexpr rewire_parameter kParameters[] = {
-    enum_parameter("kind", "postln", "postln|deepnorm|keel",
+    enum_parameter("kind", "postln", "postln|deepnorm|keel|peri",
                    "join; postln: LN(x + f(x)); deepnorm: LN(a x + f(x)) with DeepNet's a and "
-                   "initialisation; keel: LN(L x + f(LN(x)))"),
+                   "initialisation; keel: LN(L x + f(LN(x))); peri: x + LN(f(LN(x)))"),
+    enum_parameter("norm", "layer", "layer|rms", "the norm that is moved or added: layer norm or RMS norm"),
+    float_parameter("eps", "1e-6", "epsilon of that norm; gpt2's own is 1e-5", above(0)),
 };
 
 double shortcut_factor(const std::string& kind, const Join& join) {
@@ -27,53 +28,57 @@ double shortcut_factor(const std::string& kind, const Join& join) {
   return kind == "keel" ? static_cast<double>(join.join_count) : 1;
 }
 
-/// Weight and bias of a norm; both values are empty if the norm has no weights.
+/// A norm over the channels. Both values are empty if it has no weights; RMS norms have no bias.
 struct Norm {
+  bool is_rms = false;
+  double epsilon = 0;
   Value weight, bias;
+
+  /// Normalises over the channels, on whatever axis they are.
+  Value of(const Join& join, const Value& x) const {
+    const ChannelsLast moved(join, std::ssize(x.shape()));
+    std::vector<Value> operands = {moved.there(x)};
+    for (const Value& operand : {weight, bias})
+      if (operand) operands.push_back(operand);
+    return moved.back(emit(is_rms ? "rms_norm" : "layer_norm", operands, {{"epsilon", epsilon}}));
+  }
 };
 
-Norm own_norm(const Join& join) {
-  Norm norm;
+/// Gives `norm` the weights of the branch's own norm.
+void take_own(const Join& join, Norm& norm) {
   for (const Weight& weight : join.weights("norm")) {
     (weight.name.ends_with(".bias") ? norm.bias : norm.weight) = join.weight_value(weight.name);
   }
   const bool bare = !norm.weight && !norm.bias && join.has("norm_input");
-  if (!bare && (!norm.weight || !norm.bias)) {
-    throw Error(join.name + " has no layer norm to move after its sum; use kind=keel, which adds one");
-  }
-  return norm;
+  if (bare || (norm.weight && static_cast<bool>(norm.bias) != norm.is_rms)) return;
+  throw Error(join.name + " has no " + (norm.is_rms ? "RMS norm" : "layer norm") +
+              " to move after its sum; use the norm= that it has, or kind=keel or peri, which add one");
 }
 
-Norm new_norm(const Join& join) {
+void add_new(const Join& join, Norm& norm) {
   const Ints channels = {join.stream.shape().at(static_cast<std::size_t>(join.channel_axis))};
-  return {join.add_weight("norm_weight", channels, Init::ones(), Group::no_decay),
-          join.add_weight("norm_bias", channels, Init::zeros(), Group::no_decay)};
-}
-
-/// Layer norm over the channels, on whatever axis they are.
-Value layer_norm(const Join& join, const Value& x, const Norm& norm) {
-  const std::int64_t rank = std::ssize(x.shape()), channel = join.channel_axis;
-  Ints there, back;
-  for (std::int64_t axis = 0; axis < rank; ++axis) {
-    if (axis != channel) there.push_back(axis);
-    back.push_back(axis == channel ? rank - 1 : axis - (axis > channel ? 1 : 0));
-  }
-  there.push_back(channel);
-  const bool moves = channel != rank - 1;
-  std::vector<Value> operands = {moves ? transpose(x, there) : x};
-  if (norm.weight) operands.insert(operands.end(), {norm.weight, norm.bias});
-  const Value y = emit("layer_norm", operands, {{"epsilon", kEpsilon}});
-  return moves ? transpose(y, back) : y;
+  norm.weight = join.add_weight("norm_weight", channels, Init::ones(), Group::no_decay);
+  if (!norm.is_rms) norm.bias = join.add_weight("norm_bias", channels, Init::zeros(), Group::no_decay);
 }
 
 void rewrite(const Rewrite& call) {
   const std::string kind = call.get_text("kind");
+  const bool adds = kind == "keel" || kind == "peri";
   for (const Join& join : call.joins()) {
-    const Norm norm = kind == "keel" ? new_norm(join) : own_norm(join);
-    if (kind != "keel") join.set_input(join.value("norm_input"));
+    Norm norm{call.get_text("norm") == "rms", call.get_float("eps"), {}, {}};
+    if (adds) {
+      add_new(join, norm);
+    } else {
+      take_own(join, norm);
+      join.set_input(join.value("norm_input"));
+    }
+    if (kind == "peri") {
+      join.change_branch(norm.of(join, join.branch_slot()));
+      continue;
+    }
     const double factor = shortcut_factor(kind, join);
     if (factor != 1) join.change_shortcut(factor * join.shortcut());
-    join.change_sum(layer_norm(join, join.sum(), norm));
+    join.change_sum(norm.of(join, join.sum()));
   }
 }
 
@@ -97,9 +102,9 @@ void initialise(const Initialise& call) {
     for (const Weight& weight : join.weights()) {
       if (weight.type.shape.size() < 2 || weight.role == "norm" || weight.role == "join") continue;
       std::vector<double> data(weight.elements());
-      const bool qkv = weight.role == "qkv";
+      const bool qkv = weight.role == "qkv", is_query_or_key = weight.role == "q" || weight.role == "k";
       fill(call, weight, data, qkv ? 3 : 1,
-           qkv ? std::vector<double>{1, 1, gain} : std::vector<double>{gain});
+           qkv ? std::vector<double>{1, 1, gain} : std::vector<double>{is_query_or_key ? 1 : gain});
       call.write(weight, data);
     }
   }
@@ -107,5 +112,6 @@ void initialise(const Initialise& call) {
 
 }  // namespace
 
-REWIRE_PLUGIN("postnorm", "1.0.0", "puts the norm after the sum: post-LN, DeepNorm or Keel", kParameters,
+REWIRE_PLUGIN("postnorm", "1.0.0",
+              "puts a norm after the sum or the branch: post-LN, DeepNorm, Keel or Peri-LN", kParameters,
               rewrite, initialise)

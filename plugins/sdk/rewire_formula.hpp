@@ -41,6 +41,7 @@
 namespace rewire::formula {
 
 using plugin::Call;
+using plugin::ChannelsLast;
 using plugin::DType;
 using plugin::Group;
 using plugin::Init;
@@ -265,24 +266,6 @@ inline DType wider(DType a, DType b) {
 inline std::size_t at(std::int64_t axis) {
   return static_cast<std::size_t>(axis);
 }
-
-/// Moves the channels to the last axis, and back.
-class ChannelsLast {
- public:
-  ChannelsLast(const Join& join, std::int64_t rank) : moves_(join.channel_axis != rank - 1) {
-    for (std::int64_t axis = 0; axis < rank; ++axis) {
-      if (axis != join.channel_axis) there_.push_back(axis);
-      back_.push_back(axis == join.channel_axis ? rank - 1 : axis - (axis > join.channel_axis ? 1 : 0));
-    }
-    there_.push_back(join.channel_axis);
-  }
-  Value there(const Value& x) const { return moves_ ? transpose(x, there_) : x; }
-  Value back(const Value& x) const { return moves_ ? transpose(x, back_) : x; }
-
- private:
-  bool moves_;
-  Ints there_, back_;
-};
 
 /// Applies `function` to the term, or to each of a list.
 template <class Function>
@@ -857,7 +840,7 @@ inline Term matmul(const Term& a, const Term& weight) {
             if (in != w->shape()[0])
               refuse(node, "the tensor has " + std::to_string(in) + " channels, the weight is " +
                                detail::shape_text(w->shape()) + ": they do not fit");
-            const detail::ChannelsLast moved(join, std::ssize(of->shape()));
+            const ChannelsLast moved(join, std::ssize(of->shape()));
             const DType dtype = detail::wider(of->dtype(), w->dtype());
             const Value rows = moved.there(cast(*of, dtype)), columns = cast(*w, dtype);
             return {moved.back(plugin::matmul(rows, columns))};

@@ -750,6 +750,25 @@ class Join {
   std::uint32_t index_;
 };
 
+/// Moves the channels of a value of this rank from the join's channel axis to the last one, and back. Use it around
+/// ops over the last axis: matmul, layer_norm, rms_norm. It adds no op where the channels are last.
+class ChannelsLast {
+ public:
+  ChannelsLast(const Join& join, std::int64_t rank) : moves_(join.channel_axis != rank - 1) {
+    for (std::int64_t axis = 0; axis < rank; ++axis) {
+      if (axis != join.channel_axis) there_.push_back(axis);
+      back_.push_back(axis == join.channel_axis ? rank - 1 : axis - (axis > join.channel_axis ? 1 : 0));
+    }
+    there_.push_back(join.channel_axis);
+  }
+  Value there(const Value& x) const { return moves_ ? transpose(x, there_) : x; }
+  Value back(const Value& x) const { return moves_ ? transpose(x, back_) : x; }
+
+ private:
+  bool moves_;
+  Ints there_, back_;
+};
+
 // --- The two calls ----------------------------------------------------------------------------------------
 
 /// The results of Call::qr (a = q r) and Call::svd (a = u diag(s) vt), row-major, for `count` matrices.

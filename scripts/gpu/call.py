@@ -31,7 +31,8 @@ import step_tables  # noqa: E402
 MOST_BYTES = 15 << 20  # of results.tar.gz; what caches have beyond it stays behind
 PACKING_S = 8          # the limit's share for what is written after each step and at the end
 LEAST_S = 5            # with less time left no step begins
-STRATEGIES = ("decay", "orthogonal", "augment", "skipless", "layerscale", "denseformer", "value_residual", "postnorm", "attnres", "hyper")
+STRATEGIES = ("decay", "orthogonal", "augment", "skipless", "layerscale", "denseformer", "value_residual", "postnorm", "attnres", "hyper",
+              "laurel", "x0_lambdas")
 SMALL = ["vit_tiny_28", "--set", "model.dim=48", "--set", "model.depth=2"]
 SMALL_CONVOLUTIONS = ["resnetv2_18", "--set", "model.width=8", "--set", "model.depths=[1,1]", "--set", "model.image=12"]
 OBJECTIVES = [[name, "--set", "model.dim=48", "--set", "model.depth=1"] for name in ("mae_vit_tiny_28", "sit_tiny_28")]

@@ -66,10 +66,11 @@ std::size_t steps_of(const TensorMap& golden) {
   return 1;
 }
 
-/// Of the plugins of a golden's case.
+/// Of the plugins of a golden's case. "@NAME" is a file of examples/formulas.
 Words names(const json& facts) {
   Words plugins;
-  for (const std::string spec : facts.at("plugins")) plugins.push_back(spec.substr(0, spec.find(':')));
+  for (const std::string spec : facts.at("plugins"))
+    plugins.push_back(spec.starts_with('@') ? "formula" : spec.substr(0, spec.find(':')));
   return plugins;
 }
 
@@ -82,7 +83,10 @@ class ParityCase {
         plugins(names(facts)) {
     model = {facts.value("family", "vit_tiny_28")};
     for (const auto& [key, value] : facts.at("model").items()) set("model." + key, value);
-    for (const std::string spec : facts.at("plugins")) model = model + Words{"--plugin", spec};
+    for (const std::string spec : facts.at("plugins"))
+      model = model + (spec.starts_with('@')
+                           ? Words{"--formula", REWIRE_EXAMPLES "/formulas/" + spec.substr(1) + ".toml"}
+                           : Words{"--plugin", spec});
     if (facts.contains("seed")) model = model + Words{"--set", "seed=" + facts.at("seed").dump()};
     model = model + Words{"--quiet"};
     TensorMap weights = below(golden.tensors, "weight");
@@ -298,8 +302,9 @@ TEST_CASE("run, grad and step agree with PyTorch in float64") {
   }
   CHECK(networks == std::set<std::string>{"dino", "gpt2", "llama", "mae", "oru_vit", "pvt", "resnet",
                                           "resnetv2", "sit", "t2t_vit", "vit"});
-  for (const std::string strategy : {"decay", "orthogonal", "augment", "skipless", "layerscale",
-                                     "denseformer", "value_residual", "postnorm", "attnres", "hyper"}) {
+  for (const std::string strategy :
+       {"decay", "orthogonal", "augment", "skipless", "layerscale", "denseformer", "value_residual",
+        "postnorm", "attnres", "hyper", "laurel", "x0_lambdas", "formula"}) {
     CAPTURE(strategy);
     CHECK(held.contains(strategy) == is_built(strategy));
   }

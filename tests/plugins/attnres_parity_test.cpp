@@ -17,5 +17,11 @@ TEST_CASE("A ViT with the attnres plugin computes and learns as in PyTorch, with
   CHECK(golden.runs.contains("adamw") == (option == "" || option == "_block"));
 }
 
+TEST_CASE(
+    "GPT-2 and Llama with attention residuals over blocks of three joins compute what they do in PyTorch") {
+  for (const char* name : {"gpt2_odd_attnres_block", "llama_odd_attnres_block"})
+    check_both(read_golden(name));
+}
+
 }  // namespace
 }  // namespace rewire::parity

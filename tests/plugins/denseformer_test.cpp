@@ -48,6 +48,17 @@ TEST_CASE("The average of block i reads i, i - k, i - 2k and so on, behind every
         Sources{{"blocks.1.join_attn", {"0", "1"}}, {"blocks.3.join_attn", {"0", "1", "2"}}});
 }
 
+TEST_CASE("A dynamic average has a layer of as many numbers as it has sources") {
+  const ir::Module module =
+      rewritten(residual_net({.depth = 4}), {"denseformer:dynamic=true,dilation=2,period=2"});
+  const auto shape = [&](const std::string& name) { return module.find_parameter(name)->type.shape; };
+  CHECK(shape("blocks.1.join_mlp.w1") == ir::Shape{4, 2});
+  CHECK(shape("blocks.3.join_mlp.w1") == ir::Shape{4, 3});
+  CHECK(shape("blocks.3.join_mlp.w2") == ir::Shape{3, 3});
+  CHECK(module.find_parameter("blocks.3.join_mlp.w2")->init == ir::Init{ir::InitKind::zeros});
+  CHECK(module.find_parameter("blocks.2.join_mlp.w1") == nullptr);
+}
+
 TEST_CASE("The decoder begins anew with what it is given") {
   CHECK(sources(":scope=all", {.depth = 1, .decoder_depth = 2}) ==
         std::map<std::string, std::set<std::string>>{{"blocks.0.join_mlp", {"0", "1"}},
@@ -62,7 +73,8 @@ ir::Tensor output(const ir::Module& module, ir::EvalState state) {
 
 TEST_CASE("It starts as the plain network, to the last bit of double precision") {
   const ir::Module plain = residual_net({.depth = 3});
-  const std::string spec = GENERATE(as<std::string>{}, "denseformer", "denseformer:dilation=2,period=2");
+  const std::string spec = GENERATE(as<std::string>{}, "denseformer", "denseformer:dilation=2,period=2",
+                                    "denseformer:dynamic=true");
   const ir::Module module = rewritten(plain, {spec});
   CHECK(output(module, to_eval_state(started(module, {spec}, 7))).data ==
         output(plain, to_eval_state(started(plain, {}, 7))).data);

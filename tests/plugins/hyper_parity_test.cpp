@@ -10,8 +10,8 @@ namespace {
 
 TEST_CASE("A ViT with the hyper plugin computes and learns as in PyTorch, with every option", "[whole]") {
   const std::string model = GENERATE(as<std::string>{}, "slim", "deep");
-  const std::string option =
-      GENERATE(as<std::string>{}, "", "_static", "_static_two", "_one", "_mhc", "_mhc_two", "_layers");
+  const std::string option = GENERATE(as<std::string>{}, "", "_static", "_static_two", "_one", "_mhc",
+                                      "_mhc_two", "_mhc_lite", "_mhc_lite_three", "_layers");
   const Golden golden = read_golden("vit_" + model + "_hyper" + option);
   CAPTURE(golden.name);
   check_golden(golden, rewriting_evaluator(golden), kExact);
@@ -19,7 +19,13 @@ TEST_CASE("A ViT with the hyper plugin computes and learns as in PyTorch, with e
   // `rewire plugin test` holds them to a bound that it measures.
   if (option.find("static") != std::string::npos || option.find("mhc") != std::string::npos)
     check_gradients(golden, compiled(golden), kSingle);
-  CHECK(golden.runs.contains("adamw") == (option == "" || option == "_static" || option == "_mhc"));
+  CHECK(golden.runs.contains("adamw") ==
+        (option == "" || option == "_static" || option == "_mhc" || option == "_mhc_lite"));
+}
+
+TEST_CASE("GPT-2 and Llama with lanes that permutations mix compute what they do in PyTorch") {
+  for (const char* name : {"gpt2_odd_hyper_mhc_lite", "llama_odd_hyper_mhc_lite"})
+    check_both(read_golden(name));
 }
 
 }  // namespace

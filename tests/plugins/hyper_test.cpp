@@ -8,9 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "ir/error.h"
 #include "ir/module.h"
 #include "tests/plugins/strategy.h"
 #include "tests/support/catch.h"
+#include "tests/support/message_of.h"
 #include "tests/support/residual_net.h"
 
 namespace rewire::test {
@@ -60,6 +62,14 @@ TEST_CASE("The weights start as the papers say") {
   CHECK(weights.at("phi").decay);
   CHECK(values(weights.at("bias")) == std::vector<double>{-4, 4, 0, 0, 0, -8, -8, 0});
   CHECK(weights.at("scale").init == ir::Init{ir::InitKind::constant, 0.01, 0});
+
+  // Of the two permutations the first changes nothing.
+  weights = added("hyper:kind=mhc_lite,lanes=2", join);
+  CHECK(weights.at("phi").type.shape == ir::Shape{8, 6});
+  CHECK(values(weights.at("bias")) == std::vector<double>{-1, 1, -1, 1, 0, -8});
+  CHECK(added("hyper:kind=mhc_lite,lanes=4", join).at("phi").type.shape == ir::Shape{16, 32});
+  CHECK(message_of<UserError>([] { rewritten(residual_net({}), {"hyper:kind=mhc_lite,lanes=6"}); }) ==
+        "plugin 'hyper': kind=mhc_lite weighs all permutations of the lanes, so lanes is at most 5");
 }
 
 ir::Tensor output(const ir::Module& module, ir::EvalState state) {
@@ -130,7 +140,9 @@ TEST_CASE("A lane becomes the weighted sum of all lanes, and its share of the br
 }
 
 TEST_CASE("Mixed by doubly stochastic matrices, the lanes keep their sum, but for what branches add") {
-  const std::string spec = "hyper:kind=mhc,iterations=200";
+  const bool lite = GENERATE(false, true);
+  const std::string spec = lite ? "hyper:kind=mhc_lite" : "hyper:kind=mhc,iterations=200";
+  const std::size_t outputs = lite ? 32 : 24;
   const ir::Module module = rewritten(residual_net({.depth = 2}), {spec});
   ir::EvalState state = constant_branches(module, spec);
   double phase = 0;
@@ -141,7 +153,7 @@ TEST_CASE("Mixed by doubly stochastic matrices, the lanes keep their sum, but fo
   for (auto& [name, tensor] : state.tensors) {
     if (!name.ends_with(".phi")) continue;
     for (std::size_t i = 0; i < tensor.data.size(); ++i) {
-      if (i % 24 >= 4 && i % 24 < 8) tensor.data[i] = 0;
+      if (i % outputs >= 4 && i % outputs < 8) tensor.data[i] = 0;
     }
   }
   double added_by_branches = 0;

@@ -11,8 +11,10 @@ namespace rewire::test {
 namespace {
 
 TEST_CASE("Every kernel of a small network's step fits every GPU") {
-  for (const std::string plugin : {"attnres", "augment", "denseformer", "hyper", "hyper:kind=mhc",
-                                   "hyper:kind=static", "orthogonal", "postnorm:kind=keel"}) {
+  for (const std::string plugin :
+       {"attnres", "augment", "denseformer", "denseformer:dynamic=true", "hyper", "hyper:kind=mhc",
+        "hyper:kind=mhc_lite", "hyper:kind=static", "laurel:previous=3", "orthogonal", "postnorm:kind=keel",
+        "postnorm:kind=peri", "x0_lambdas:backout=true"}) {
     for (const std::int64_t batch : {2, 3}) {
       ir::Selection options = ir::Selection{"vit_tiny_28"};
       options.set("dim", 48);

@@ -88,6 +88,9 @@ TEST_CASE("Post-LN and DeepNorm have the weights of the plain network, Keel a no
   CHECK(added("keel") ==
         std::set<std::string>{"blocks.0.join_attn.norm_weight", "blocks.0.join_attn.norm_bias",
                               "blocks.0.join_mlp.norm_weight", "blocks.0.join_mlp.norm_bias"});
+  CHECK(added("peri") == added("keel"));
+  CHECK(added("peri,norm=rms") ==
+        std::set<std::string>{"blocks.0.join_attn.norm_weight", "blocks.0.join_mlp.norm_weight"});
 }
 
 TEST_CASE("DeepNorm starts matrices Xavier normal, values, projection and MLP smaller by (8 N)^(-1/4)") {
@@ -127,12 +130,33 @@ TEST_CASE("DeepNorm starts matrices Xavier normal, values, projection and MLP sm
   }
 }
 
-TEST_CASE("Without a norm of its own a branch takes keel alone") {
+TEST_CASE("DeepNorm leaves queries and keys of Llama their size, and makes values and gate smaller") {
+  ir::Selection options{"llama_nano"};
+  options.set("depth", 2);
+  const std::vector<std::string> specs = {"postnorm:kind=deepnorm,norm=rms"};
+  const runtime::TensorMap state = started(rewritten(models::build(options, 1), specs), specs, 11);
+  const auto deviation = [&](const std::string& layer) {
+    double square = 0;
+    const ir::Tensor tensor = runtime::to_double(state.at("model.layers.1." + layer + ".weight"));
+    for (const double v : tensor.data) square += v * v;
+    return std::sqrt(square / static_cast<double>(tensor.data.size()));
+  };
+  const double gain = std::pow(16, -0.25);
+  CHECK(deviation("self_attn.q_proj") == Approx(std::sqrt(2.0 / 192)).epsilon(0.04));
+  CHECK(deviation("self_attn.k_proj") == Approx(std::sqrt(2.0 / 144)).epsilon(0.04));
+  CHECK(deviation("self_attn.v_proj") == Approx(gain * std::sqrt(2.0 / 144)).epsilon(0.04));
+  CHECK(deviation("mlp.gate_proj") == Approx(gain * std::sqrt(2.0 / 352)).epsilon(0.04));
+}
+
+TEST_CASE("Without a norm of its own, or of that kind, a branch takes a new one alone") {
   const ir::Module bare = single_join({ir::DType::f32, {2, 3, 5}});
   CHECK(message_of<UserError>([&] { rewritten(bare, {"postnorm"}); }) ==
-        "plugin 'postnorm': blocks.0.mlp has no layer norm to move after its sum; use kind=keel, which adds "
-        "one");
+        "plugin 'postnorm': blocks.0.mlp has no layer norm to move after its sum; use the norm= that it has, "
+        "or "
+        "kind=keel or peri, which add one");
   CHECK_NOTHROW(rewritten(bare, {"postnorm:kind=keel"}));
+  CHECK_THAT(message_of<UserError>([&] { rewritten(residual_net({}), {"postnorm:norm=rms"}); }),
+             REWIRE_CATCH_CONTAINS("blocks.0.attn has no RMS norm"));
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ BATCH = {"token": 4, "avg": 3, "slim": 3, "odd": 2, "deep": 2, "slim_tanh": 3, "
          "registers": 3, "prefix": 2, "clip": 2, "bare": 3, "quick": 2, "distilled": 3, "oru": 3}
 BATCHES = dict.fromkeys(("registers", "prefix", "clip", "bare", "quick", "distilled", "oru"), FEW_BATCHES)  # where a step has not its own
 # Other weights and images, where steps in float32 soon go their own way.
-SEEDS = {("bare", "skipless"): 1}
+SEEDS = {("bare", "skipless"): 1, ("slim", "x0_lambdas"): 1}
 ADAMW = dict(optimizer="adamw", lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.05, decay="matrices",
              schedule="constant")
 SGD = dict(optimizer="sgd", lr=0.1, momentum=0.9, nesterov=False, weight_decay=5e-4, decay="all", schedule="cosine",
@@ -113,6 +113,8 @@ DEEP_OPTIONS = {
     "denseformer_dilation": (["denseformer:dilation=2"], {}),
     "denseformer_period": (["denseformer:period=2"], {}),
     "denseformer_both": (["denseformer:dilation=2,period=2"], {}),
+    "denseformer_dynamic": (["denseformer:dynamic=true"], RUNS),
+    "denseformer_dynamic_both": (["denseformer:dynamic=true,dilation=2,period=2"], {}),
     "denseformer_attn": (["denseformer:sites=attn"], {}),
     "denseformer_layerscale": (["layerscale", "denseformer"], {}),
     "value_residual": (["value_residual"], {}),
@@ -123,18 +125,29 @@ DEEP_OPTIONS = {
     "postnorm": (["postnorm"], {}),
     "postnorm_deepnorm": (["postnorm:kind=deepnorm"], {}),
     "postnorm_keel": (["postnorm:kind=keel"], RUNS),
+    "postnorm_peri": (["postnorm:kind=peri,eps=1e-3"], RUNS),
+    "postnorm_peri_rms": (["orthogonal", "postnorm:kind=peri,norm=rms"], {}),
     "postnorm_attn": (["postnorm:sites=attn"], {}),
     "postnorm_layerscale": (["layerscale", "postnorm:kind=deepnorm"], {}),
     "attnres": (["attnres"], RUNS),
     "attnres_block": (["attnres:block=3"], RUNS),
     "attnres_one_block": (["attnres:block=100"], {}),
     "attnres_layers": (["attnres:layers=1-LAST"], {}),
+    "x0_lambdas": (["x0_lambdas"], RUNS),
+    "laurel": (["laurel:rank=5"], RUNS),
+    "laurel_previous": (["laurel:rank=5,previous=3"], {}),
+    "laurel_softmax": (["laurel:weights=softmax,rank=0"], {}),
+    "laurel_none": (["laurel:weights=none,rank=2"], {}),
+    "unet": (["@unet"], RUNS),
+    "deep_delta": (["@deep_delta"], RUNS),
     "hyper": (["hyper"], RUNS),
     "hyper_static": (["hyper:kind=static"], RUNS),
     "hyper_static_two": (["hyper:kind=static,lanes=2"], {}),
     "hyper_one": (["hyper:lanes=1"], {}),
     "hyper_mhc": (["hyper:kind=mhc"], RUNS),
     "hyper_mhc_two": (["hyper:kind=mhc,lanes=2,iterations=3"], {}),
+    "hyper_mhc_lite": (["hyper:kind=mhc_lite"], RUNS),
+    "hyper_mhc_lite_three": (["hyper:kind=mhc_lite,lanes=3"], {}),
     "hyper_layers": (["hyper:lanes=3,layers=1-LAST"], {}),
 }
 SEED = 0x2_0000_0022  # of what is drawn at random; both of its words count
@@ -143,6 +156,9 @@ CASES += [(model, name, [spec.replace("=B", "=" + BLOCKS[model]) for spec in spe
           for model in BLOCKS for name, (specs, runs) in OPTIONS.items()]
 CASES += [(model, name, [spec.replace("LAST", str(MODELS[model]["depth"] - 1)) for spec in specs], runs)
           for model in ("slim", "deep") for name, (specs, runs) in DEEP_OPTIONS.items()]
+# Of two blocks the middle one is the last, and the norm takes the factor of backout away.
+CASES += [("deep", "x0_lambdas_backout", ["x0_lambdas:backout=true,resid_lr=2,start=plain"], RUNS),
+          ("deep", "x0_lambdas_layers", ["x0_lambdas:layers=1-3"], {})]
 CASES += [("slim_tanh", "plain", [], {}), ("odd_tanh", "plain", [], RUNS),
           ("slim_tanh", "steps", [], {"adamw": RUNS["adamw"]})]
 CASES += [(model, "plain", [], BOTH) for model in ("registers", "prefix", "clip", "bare", "quick", "distilled", "oru")]
@@ -183,6 +199,8 @@ def perturbed(model, generator, stream_scale=1.0):
 
 def make_optimizer(model, o):
     groups = decay_groups(model, o["weight_decay"], o["decay"])
+    for group in groups:
+        group["lr"] = o["lr"] * group.pop("lr_scale", 1.0)
     if o["optimizer"] == "adamw":
         return torch.optim.AdamW(groups, lr=o["lr"], betas=(o["beta1"], o["beta2"]), eps=o["eps"])
     return torch.optim.SGD(groups, lr=o["lr"], momentum=o["momentum"], nesterov=o["nesterov"])

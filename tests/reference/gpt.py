@@ -1,5 +1,6 @@
 """Writes the goldens of language models: Hugging Face's own GPT-2 and Llama (transformers) in float64, under the
-names of its weights and, of GPT-2, nanoGPT's layout of matrices. What its code casts to float32 is patched out.
+names of its weights and, of GPT-2, nanoGPT's layout of matrices. What its code casts to float32 is patched out. With
+plugins, the residual joins of its blocks are those of reference.py.
 """
 import json
 import math
@@ -12,6 +13,7 @@ from transformers.models.llama import modeling_llama
 
 from generate import ADAMW, FEW_BATCHES, NESTEROV, float32_values, gradients_of, train
 from pvt import write_golden
+from reference import Join, Memory, Place
 
 RUNS = {"adamw": ADAMW, "nesterov": NESTEROV}
 MODELS = {
@@ -22,6 +24,15 @@ MODELS = {
                          norm_eps=1e-5, tied=True),
 }
 BATCH = {"gpt2_odd": 3, "gpt2_long": 2, "llama_odd": 3, "llama_groups": 2}
+PLUGINS = {"x0_lambdas": ["x0_lambdas"], "attnres_block": ["attnres:block=3"],
+           "hyper_mhc_lite": ["hyper:kind=mhc_lite,lanes=3"], "denseformer_dynamic": ["denseformer:dynamic=true"],
+           "laurel": ["laurel:rank=4,previous=2"],
+           "unet": ["@unet"], "deep_delta": ["@deep_delta"]}
+CASES = {name: (name, []) for name in MODELS}
+CASES |= {f"{name}_{option}": (name, plugins) for name in ("gpt2_odd", "llama_odd") for option, plugins in PLUGINS.items()}
+CASES |= {"gpt2_odd_postnorm": ("gpt2_odd", ["postnorm:eps=1e-5"])}
+CASES |= {"llama_odd_postnorm_" + kind: ("llama_odd", [f"postnorm:kind={kind},norm=rms"])
+          for kind in ("postln", "keel", "peri")}
 
 
 def patch_float32():
@@ -38,10 +49,34 @@ def patch_float32():
     modeling_llama.LlamaRotaryEmbedding.forward = rotary
 
 
+def add_joins(blocks, plugins, width):
+    """The blocks compute their two joins by reference.py."""
+    memory = Memory()
+    for b, block in enumerate(blocks):
+        for i, site in enumerate(("attn", "mlp")):
+            place = Place(2 * b + i, 2 * len(blocks), b, len(blocks), width, site)
+            block.add_module("join_" + site, Join(plugins, place, memory))
+        is_gpt2 = hasattr(block, "ln_1")
+        norms = (block.ln_1, block.ln_2) if is_gpt2 else (block.input_layernorm, block.post_attention_layernorm)
+
+        def forward(x, *args, block=block, norms=norms, is_gpt2=is_gpt2, **options):
+            u = block.join_attn.read(norms[0], x)
+            attended = block.attn(u, attention_mask=args[1]) if is_gpt2 else block.self_attn(hidden_states=u, **options)
+            x = block.join_attn(x, attended[0], u, norms[0])
+            u = block.join_mlp.read(norms[1], x)
+            return block.join_mlp(x, block.mlp(u), u, norms[1])
+        block.forward = forward
+
+
+def public_name(name):
+    """What a join adds is named after the block's number alone."""
+    return "blocks." + name.split(".", 2)[2] if ".join_" in name else name
+
+
 class Network(torch.nn.Module):
     """Hugging Face's network. Its Conv1D weights, [inputs, outputs], are kept as [outputs, inputs]."""
 
-    def __init__(self, options):
+    def __init__(self, options, plugins):
         super().__init__()
         o = options
         if o["family"] == "gpt2":
@@ -58,7 +93,11 @@ class Network(torch.nn.Module):
                 rms_norm_eps=o.get("norm_eps", 1e-6), rope_theta=1e4, tie_word_embeddings=o.get("tied", False))
             kind = transformers.LlamaForCausalLM
         config._attn_implementation = "eager" if o["family"] == "gpt2" else "sdpa"
-        self.inner = kind(config).double()
+        self.inner = kind(config)
+        blocks = self.inner.transformer.h if o["family"] == "gpt2" else self.inner.model.layers
+        if plugins:
+            add_joins(blocks, plugins, o["dim"])
+        self.inner.double()
         self.weights = torch.nn.ParameterDict()
         self.names, self.transposed = {}, set()
         for name, weight in list(self.inner.named_parameters()):
@@ -68,10 +107,10 @@ class Network(torch.nn.Module):
                 self.transposed.add(name)
             self.names[name] = key
             value = weight.detach().T.contiguous() if name in self.transposed else weight.detach().clone()
-            self.weights[key] = torch.nn.Parameter(value)
+            self.weights[key] = weight if ".join_" in name else torch.nn.Parameter(value)  # joins keep theirs
 
     def named_parameters(self, *args, **kwargs):
-        return ((name, self.weights[key]) for name, key in self.names.items())
+        return ((public_name(name), self.weights[key]) for name, key in self.names.items())
 
     def parameters(self, recurse=True):
         return (weight for _, weight in self.named_parameters())
@@ -80,7 +119,8 @@ class Network(torch.nn.Module):
         pass
 
     def forward(self, tokens):
-        weights = {name: weight.T if name in self.transposed else weight for name, weight in self.named_parameters()}
+        weights = {name: self.weights[key].T if name in self.transposed else self.weights[key]
+                   for name, key in self.names.items()}
         return torch.func.functional_call(self.inner, weights, (tokens,)).logits
 
     def loss(self, tokens, targets):
@@ -100,12 +140,12 @@ def perturb(network, generator):
         weight.data = float32_values(value)
 
 
-def make_case(name):
+def make_case(name, plugins):
     options = dict(MODELS[name])
     generator = torch.Generator().manual_seed(20261129)
-    network = Network(options)
+    network = Network(options, plugins)
     perturb(network, generator)
-    shape = (FEW_BATCHES, BATCH[name], options["context"])
+    shape = (FEW_BATCHES if not plugins else 1, BATCH[name], options["context"])
     tokens = torch.randint(options["vocab"], shape, generator=generator)
     targets = torch.randint(options["vocab"], shape, generator=generator)
     targets[torch.rand(shape, generator=generator) < 0.2] = -1
@@ -116,7 +156,8 @@ def make_case(name):
     for key, gradient in gradients.items():
         tensors["weight/" + key] = weights[key].float()
         tensors["gradient/" + key] = gradient
-    for run, o in RUNS.items():
+    runs = RUNS if not plugins else {}
+    for run, o in runs.items():
         for key, weight in network.named_parameters():
             weight.data = weights[key].clone()
         losses, norms, rates = train(network, tokens, targets, {**o, "label_smoothing": 0.0}, 0)
@@ -124,7 +165,7 @@ def make_case(name):
         for key, weight in network.named_parameters():
             tensors[f"{run}/weight/{key}"] = weight.detach().float()
     family = options.pop("family")
-    case = {"family": family, "model": options, "objective": {"name": "next_token"}, "plugins": [], "runs": RUNS,
+    case = {"family": family, "model": options, "objective": {"name": "next_token"}, "plugins": plugins, "runs": runs,
             "torch": torch.__version__, "transformers": transformers.__version__}
     return {key: value.contiguous().clone() for key, value in tensors.items()}, {"case": json.dumps(case)}
 
@@ -132,9 +173,9 @@ def make_case(name):
 def main():
     torch.set_num_threads(1)
     patch_float32()
-    for name in MODELS:
-        if not sys.argv[1:] or any(name.startswith(prefix) for prefix in sys.argv[1:]):
-            write_golden(name, *make_case(name))
+    for case, (name, plugins) in CASES.items():
+        if not sys.argv[1:] or any(case.startswith(prefix) for prefix in sys.argv[1:]):
+            write_golden(case, *make_case(name, plugins))
 
 
 if __name__ == "__main__":

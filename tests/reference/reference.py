@@ -4,6 +4,7 @@ A join maps (x, f) to the new stream, with x the stream [B, N, D] and f the bran
 from the equations; `check_against_timm` holds the plain ViT to timm's own module.
 """
 import dataclasses
+import itertools
 import math
 
 import torch
@@ -203,13 +204,16 @@ def layerscale(join, place, memory, kind="layerscale", init="0.1", by_depth="fal
     join.scaled = lambda f: gamma * before(f)
 
 
-def denseformer(join, place, memory, dilation="1", period="1"):
-    """Behind block i: the sum over j = i, i - k, i - 2k, … of a_ij X_j, X_j what block j gave before it."""
+def denseformer(join, place, memory, dilation="1", period="1", dynamic="false"):
+    """Behind block i: the sum over j = i, i - k, i - 2k, … of a_ij X_j, X_j what block j gave before it. dynamic: plus
+    column j of gelu(RMSNorm(X_i) W1) W2."""
     k, p = int(dilation), int(period)
     i = memory.weights["blocks"] = memory.weights.get("blocks", 0) + place.ends_block
     read = [j for j in range(i + 1) if (i - j) % k == 0] if i % p == 0 and place.ends_block else []
     for j in read:
         join.register_parameter(f"alpha_{j}", undecayed(torch.full((1,), float(j == i))))
+    if dynamic == "true" and read:
+        join.w1, join.w2 = nn.Parameter(torch.zeros(place.d, len(read))), nn.Parameter(torch.zeros(len(read), len(read)))
     if i == 0 or i == 1 and place.ends_block and place.begins:
         def entered(x):
             memory.values["outputs"] = [x]
@@ -221,7 +225,11 @@ def denseformer(join, place, memory, dilation="1", period="1"):
             return total
         outputs = memory.values["outputs"]
         outputs.append(total)
-        return sum(getattr(join, f"alpha_{j}") * outputs[j] for j in read) if read else total
+        weights = [getattr(join, f"alpha_{j}") for j in read]
+        if dynamic == "true" and read:
+            added = F.gelu(F.rms_norm(total, (place.d,), eps=1e-6) @ join.w1) @ join.w2
+            weights = [weight + column for weight, column in zip(weights, added.split(1, -1))]
+        return sum(weight * outputs[j] for weight, j in zip(weights, read)) if read else total
     join.summed = averaged
 
 
@@ -247,17 +255,27 @@ def value_residual(join, place, memory, kind="fixed", first="0.5", own="0.5"):
         join.value = lambda v: a * memory.values["values"] + b * v
 
 
-def postnorm(join, place, memory, kind="postln"):
-    """LN(a x + f(x)) with the block's own norm, a = 1 or DeepNorm's (2 D)^(1/4); keel: LN(L x + f(norm(x))) with a new
-    one."""
-    alpha = {"postln": 1, "deepnorm": (2 * place.D) ** 0.25, "keel": place.L}[kind]
-    join.shortcut = lambda x: alpha * x
-    if kind == "keel":
-        join.norm_weight, join.norm_bias = nn.Parameter(torch.ones(place.d)), nn.Parameter(torch.zeros(place.d))
-        join.summed = lambda total, norm: F.layer_norm(total, (place.d,), join.norm_weight, join.norm_bias, 1e-6)
-    else:
+def postnorm(join, place, memory, kind="postln", norm="layer", eps="1e-6"):
+    """LN(a x + f(x)) with the block's own norm, a = 1 or DeepNorm's (2 D)^(1/4). With a new norm, keel:
+    LN(L x + f(norm(x))), peri: x + LN(f(norm(x)))."""
+    alpha = {"postln": 1, "deepnorm": (2 * place.D) ** 0.25, "keel": place.L, "peri": 1}[kind]
+    if alpha != 1:
+        join.shortcut = lambda x: alpha * x
+    if kind in ("postln", "deepnorm"):
         join.normed = lambda norm, x: x
         join.summed = lambda total, norm: norm(total)
+        return
+    join.norm_weight = nn.Parameter(torch.ones(place.d))
+    if norm == "layer":
+        join.norm_bias = nn.Parameter(torch.zeros(place.d))
+        normed = lambda x: F.layer_norm(x, (place.d,), join.norm_weight, join.norm_bias, float(eps))
+    else:
+        normed = lambda x: F.rms_norm(x, (place.d,), join.norm_weight, float(eps))
+    if kind == "keel":
+        join.summed = lambda total, norm: normed(total)
+    else:
+        before = join.scaled
+        join.scaled = lambda f: normed(before(f))
 
 
 def attnres(join, place, memory, block="1"):
@@ -296,6 +314,98 @@ def attnres(join, place, memory, block="1"):
     join.total = total
 
 
+def laurel(join, place, memory, weights="sigmoid", rank="16", previous="1"):
+    """a f + b (x + sum over j < k of c_j x_j A B), x_j the stream j joins before; a and b between 0 and 2."""
+    r, k = int(rank), int(previous)
+    if weights != "none":
+        join.alpha, join.beta = undecayed(torch.zeros(1)), undecayed(torch.zeros(1))
+    at = 0 if place.begins else memory.weights["laurel"] + 1
+    memory.weights["laurel"] = at
+    if r > 0:
+        join.left, join.right = nn.Parameter(torch.zeros(place.d, r)), nn.Parameter(torch.zeros(r, place.d))
+        for j in range(min(k, at + 1) if k > 1 else 0):
+            join.register_parameter(f"gamma_{j}", undecayed(torch.full((1,), float(j == 0))))
+
+    def factors():
+        if weights == "softmax":
+            return 2 * torch.cat([join.alpha, join.beta]).softmax(0)
+        return (1, 1) if weights == "none" else (2 * join.alpha.sigmoid(), 2 * join.beta.sigmoid())
+
+    def keep(x):
+        memory.values["streams"] = [x] + ([] if place.begins else memory.values["streams"])
+        return x
+    join.norm_input = keep
+
+    def shortcut(x):
+        if r == 0:
+            return factors()[1] * x
+        streams = memory.values["streams"]
+        read = sum(getattr(join, f"gamma_{j}") * streams[j] for j in range(min(k, at + 1))) if k > 1 else x
+        return factors()[1] * (x + read @ join.left @ join.right)
+    join.shortcut = shortcut
+    join.scaled = lambda f: factors()[0] * f
+
+
+def unet(join, place, memory):
+    """Block c of the second half reads x + s y, y the output of block D - 1 - c."""
+    outputs = memory.values
+
+    def keep(total, norm):
+        if place.site == "mlp":
+            outputs["block", place.b] = total
+            if skips:
+                total = total + join.skip * outputs["block", place.D - 2 - place.b]
+        return total
+    skips = place.site == "mlp" and place.D / 2 <= place.b + 1 < place.D  # of the block that comes next
+    if skips:
+        join.skip = undecayed(torch.ones(1))
+    join.summed = keep
+
+
+def deep_delta(join, place, memory):
+    """x + beta (v - k.x) k, k the branch at unit length."""
+    join.beta_weight, join.value_weight = (nn.Parameter(torch.zeros(place.d, 1)) for _ in range(2))
+    join.beta_bias, join.value_bias = undecayed(torch.zeros(1)), undecayed(torch.zeros(1))
+
+    def total(x, f, u):
+        k = F.rms_norm(f, (place.d,), eps=1e-10 / place.d) / math.sqrt(place.d)
+        beta = 2 * (u @ join.beta_weight + join.beta_bias).sigmoid()
+        value = 4 * (x @ join.value_weight + join.value_bias).sigmoid()
+        return x + beta * (value - (k * x).sum(-1, keepdim=True)) * k
+    join.total = total
+
+
+def x0_lambdas(join, place, memory, start="falling", resid_lr="0.01", x0_lr="1", backout="false", backout_lr="0.4"):
+    """A block reads r x + l x0, x0 the embedding. backout: behind the last join x - c x_m, x_m what block D // 2 gave."""
+    def factor(value, lr, decay, beta1):
+        weight = nn.Parameter(torch.full((1,), float(value)))
+        weight.hint = dict(lr_scale=float(lr), weight_decay=decay, betas=(beta1, 0.95))
+        return weight
+
+    if place.begins and place.l > 0:
+        join.norm_input = lambda x: memory.values.update(x0=x) or x
+    elif place.site == place.first:
+        share = place.b / max(place.D - 1, 1)
+        falls = start == "falling"
+        join.resid_lambda = factor(1.15 - 0.10 * share if falls else 1, resid_lr, 0.05, 0.8)
+        join.x0_lambda = factor(0.20 - 0.15 * share if falls else 0, x0_lr, 0.0, 0.96)
+
+        def mixed(x):
+            if place.begins:
+                memory.values["x0"] = x
+            return join.resid_lambda * x + join.x0_lambda * memory.values["x0"]
+        join.norm_input = join.shortcut = mixed
+    if backout == "true":
+        if place.ends:
+            join.backout_lambda = factor(0.2 if start == "falling" else 0, backout_lr, 0.0, 0.8)
+
+        def summed(total, norm):
+            if place.b == place.D // 2 and place.ends_block:
+                memory.values["middle"] = total
+            return total - join.backout_lambda * memory.values["middle"] if place.ends else total
+        join.summed = summed
+
+
 def sinkhorn(m, iterations):
     """Columns, then rows, of m [..., n, n] brought to sums of 1, so often."""
     for _ in range(iterations):
@@ -306,11 +416,19 @@ def sinkhorn(m, iterations):
 
 def hyper(join, place, memory, kind="dynamic", lanes="4", iterations="20"):
     """n streams H_i: the norm reads sum of m_i H_i, and H_j becomes sum over i of r_ij H_i + b_j f. The numbers are
-    weights (static), these and a function of the lanes (dynamic), or by Sinkhorn (mhc). Summed behind the last join."""
+    weights (static), these and a function of the lanes (dynamic), or by Sinkhorn (mhc), or a mean of all permutations
+    (mhc_lite). Summed behind the last join."""
     n, d = int(lanes), place.d
     chosen = torch.zeros(n, 1)
     chosen[place.l % n] = 1
-    if kind == "mhc":
+    if kind == "mhc_lite":
+        moves = torch.eye(n, dtype=torch.float64)[torch.tensor(list(itertools.permutations(range(n))))]  # [n!, from, to]
+        join.phi = nn.Parameter(torch.zeros(n * d, 2 * n + len(moves)))
+        start = torch.full((len(moves),), -8.0)
+        start[0] = 0
+        join.bias = undecayed(torch.cat([2 * chosen[:, 0] - 1, 2 * chosen[:, 0] - 1, start]))
+        join.scale = undecayed(torch.full((3,), 0.01))
+    elif kind == "mhc":
         join.phi = nn.Parameter(torch.zeros(n * d, n * (n + 2)))
         start = torch.cat([8 * chosen.T - 4, torch.zeros(1, n), 8 * torch.eye(n) - 8])
         join.bias = undecayed(start.flatten())
@@ -324,6 +442,13 @@ def hyper(join, place, memory, kind="dynamic", lanes="4", iterations="20"):
 
     def numbers(h):
         """m [n, B, N], r [n (from), n (to), B, N], b [n, B, N]."""
+        if kind == "mhc_lite":
+            flat = torch.cat(list(h), -1)
+            raw = F.rms_norm(flat, (n * d,), eps=1e-6) @ join.phi
+            scale = torch.cat([join.scale[:1].expand(n), join.scale[1:2].expand(n), join.scale[2:].expand(len(moves))])
+            pre, post, res = (scale * raw + join.bias).split([n, n, len(moves)], -1)
+            mixing = torch.einsum("bnp,pij->ijbn", res.softmax(-1), moves.to(h.dtype))
+            return pre.sigmoid().movedim(-1, 0), mixing, 2 * post.sigmoid().movedim(-1, 0)
         if kind == "mhc":
             flat = torch.cat(list(h), -1)
             raw = F.rms_norm(flat, (n * d,), eps=1e-6) @ join.phi
@@ -358,7 +483,9 @@ def hyper(join, place, memory, kind="dynamic", lanes="4", iterations="20"):
 
 STRATEGIES = {"orthogonal": orthogonal, "decay": decay, "augment": augment, "skipless": skipless,
               "layerscale": layerscale, "denseformer": denseformer, "value_residual": value_residual,
-              "postnorm": postnorm, "attnres": attnres, "hyper": hyper}
+              "postnorm": postnorm, "attnres": attnres, "hyper": hyper, "x0_lambdas": x0_lambdas, "laurel": laurel,
+              # Files of examples/formulas.
+              "@unet": unet, "@deep_delta": deep_delta}
 
 
 class Attention(nn.Module):
@@ -574,9 +701,12 @@ def check_against_timm(model, options, images, labels):
 
 def decay_groups(model, weight_decay, decay="matrices"):
     """The optimizer's groups: matrices decay; vectors, added tokens and pos_embed do not, unless decay is 'all'. What
-    a join adds says so itself."""
-    groups = {True: [], False: []}
+    a join adds says so itself, or has a group of its own by its hint: lr_scale, weight_decay, betas."""
+    groups, own = {True: [], False: []}, []
     for name, p in model.named_parameters():
+        if hasattr(p, "hint"):
+            own.append({"params": [p], **p.hint})
+            continue
         matrix = p.ndim > 1 and name not in ("cls_token", "dist_token", "reg_token", "pos_embed")
         groups[decay == "all" or getattr(p, "decays", matrix)].append(p)
-    return [{"params": groups[True], "weight_decay": weight_decay}, {"params": groups[False], "weight_decay": 0.0}]
+    return [{"params": groups[True], "weight_decay": weight_decay}, {"params": groups[False], "weight_decay": 0.0}] + own
