@@ -42,6 +42,7 @@ void build_gpt2(Layers& net, const ir::Attributes& options, std::int64_t batch) 
     };
   };
   const Value tokens = b.argument("tokens", {ir::DType::i32, {batch, context}});
+  const Sight sight = sight_of(b, options, batch);
 
   Embedding words;
   Value x;
@@ -60,7 +61,7 @@ void build_gpt2(Layers& net, const ir::Attributes& options, std::int64_t batch) 
       const auto part = [&](std::int64_t at) {
         return split_heads(b, b.slice(qkv, 2, at * dim, (at + 1) * dim), heads);
       };
-      const Value y = merge_heads(b, causal_attention(b, part(0), part(1), part(2)));
+      const Value y = merge_heads(b, causal_attention(b, part(0), part(1), part(2), sight));
       return net.dropout("resid_dropout", linear("c_proj", y, dim, last, "proj"), dropout);
     };
     const auto mlp = [&](Value z) {
@@ -73,8 +74,10 @@ void build_gpt2(Layers& net, const ir::Attributes& options, std::int64_t batch) 
   net.begin_head();
   x = net.layer_norm("transformer.ln_f", x, {.epsilon = epsilon, .bias = bias});
   const bool tied = options.get_bool("tied");
-  b.result("logits", tied ? b.linear(x, words.table)
-                          : net.linear("lm_head", x, vocab, {.role = "head", .init = matrix, .bias = false}));
+  const Value logits = tied
+                           ? b.linear(x, words.table)
+                           : net.linear("lm_head", x, vocab, {.role = "head", .init = matrix, .bias = false});
+  b.result("logits", capped(b, logits, options.get_double("softcap")));
 }
 
 /// Files of Hugging Face's GPT2Model lack the first word of the names.
@@ -104,8 +107,8 @@ const Family kGpt2{
                ir::enum_parameter("act_layer", {"gelu_tanh", "gelu"},
                                   "activation of the MLP; gelu_tanh: GPT-2's; gelu: by erf, nanoGPT's"),
                ir::bool_parameter("bias", true, "give linear layers and norms a bias"),
-               ir::bool_parameter("tied", true, "use the embedding as the head's matrix"),
-               dropout_parameter()},
+               ir::bool_parameter("tied", true, "use the embedding as the head's matrix"), window_parameter(),
+               documents_parameter(), softcap_parameter(), dropout_parameter()},
     .build = build_gpt2,
     .name_here = name_here,
     .files = {.transposed = {"attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight",

@@ -1,6 +1,7 @@
 #include "models/language.h"
 
 #include <cmath>
+#include <vector>
 
 #include "ir/error.h"
 #include "ir/opcodes.h"
@@ -32,9 +33,28 @@ Value merge_heads(Builder& b, Value x) {
   return b.reshape(b.transpose(x, {0, 2, 1, 3}), {shape[0], shape[2], shape[1] * shape[3]});
 }
 
-Value causal_attention(Builder& b, Value q, Value k, Value v) {
+Value causal_attention(Builder& b, Value q, Value k, Value v, const Sight& sight) {
   const double scale = 1 / std::sqrt(static_cast<double>(b.shape(q)[3]));
-  return b.emit(Opcode::attention, {q, k, v}, {{"scale", scale}, {"causal", true}});
+  ir::Attributes attributes = {{"scale", scale}, {"causal", true}};
+  if (sight.window > 0) attributes.set("window", sight.window);
+  std::vector<Value> operands = {q, k, v};
+  if (sight.documents) {
+    attributes.set("documents", true);
+    operands.push_back(sight.documents);
+  }
+  return b.emit(Opcode::attention, operands, std::move(attributes));
+}
+
+Sight sight_of(Builder& b, const ir::Attributes& options, std::int64_t batch) {
+  Sight sight;
+  sight.window = options.get_int("window");
+  if (options.get_bool("documents"))
+    sight.documents = b.argument("documents", {ir::DType::i32, {batch, options.get_int("context")}});
+  return sight;
+}
+
+Value capped(Builder& b, Value logits, double cap) {
+  return cap == 0 ? logits : b.mul(b.unary(Opcode::tanh, b.div(logits, cap)), cap);
 }
 
 void check_heads(std::int64_t dim, std::int64_t heads) {
@@ -51,6 +71,21 @@ ir::ParameterSpec vocab_parameter(std::int64_t default_value) {
 
 ir::ParameterSpec context_parameter(std::int64_t default_value) {
   return ir::int_parameter("context", default_value, "tokens of a window").at_least(1).at_most(1 << 20);
+}
+
+ir::ParameterSpec window_parameter() {
+  return ir::int_parameter("window", 0, "a token sees itself and the window - 1 before it; 0: all before it")
+      .at_least(0);
+}
+
+ir::ParameterSpec documents_parameter() {
+  return ir::bool_parameter(
+      "documents", false, "take the numbers of the tokens' documents (data.pack) and see no other document");
+}
+
+ir::ParameterSpec softcap_parameter() {
+  return ir::float_parameter("softcap", 0, "logits become softcap tanh(logits / softcap); 0: they stay")
+      .at_least(0);
 }
 
 ir::ParameterSpec dropout_parameter() {

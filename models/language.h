@@ -21,15 +21,29 @@ Embedding embed(Layers& layers, std::string_view name, ir::Value tokens, std::in
 ir::Value split_heads(ir::Builder& builder, ir::Value x, std::int64_t heads);
 ir::Value merge_heads(ir::Builder& builder, ir::Value x);
 
-/// Returns the attention of each token to itself and those before it, by 1 / sqrt(width): q [batch, heads,
-/// tokens, width], k and v with as many heads or a divisor of them.
-ir::Value causal_attention(ir::Builder& builder, ir::Value q, ir::Value k, ir::Value v);
+/// What a token sees of the tokens up to itself.
+struct Sight {
+  std::int64_t window = 0;   // the last `window`, itself among them; 0: all
+  ir::Value documents = {};  // i32 [batch, tokens]: those of its own document; invalid: of all
+};
+/// Returns the sight by the options `window`, `documents` and `context`; adds the argument `documents` if it is asked for.
+Sight sight_of(ir::Builder& builder, const ir::Attributes& options, std::int64_t batch);
+
+/// Returns the attention of each token to what it sees, by 1 / sqrt(width): q [batch, heads, tokens, width], k and v with
+/// as many heads or a divisor of them.
+ir::Value causal_attention(ir::Builder& builder, ir::Value q, ir::Value k, ir::Value v, const Sight& sight);
+
+/// Returns cap tanh(logits / cap) (Gemma 2); with cap 0 the logits.
+ir::Value capped(ir::Builder& builder, ir::Value logits, double cap);
 
 /// Throws UserError unless the heads divide the width.
 void check_heads(std::int64_t dim, std::int64_t heads);
 
 ir::ParameterSpec vocab_parameter(std::int64_t default_value);
 ir::ParameterSpec context_parameter(std::int64_t default_value);
+ir::ParameterSpec window_parameter();
+ir::ParameterSpec documents_parameter();
+ir::ParameterSpec softcap_parameter();
 ir::ParameterSpec dropout_parameter();
 
 }  // namespace rewire::models

@@ -1,6 +1,8 @@
 // Llama (Touvron et al., 2023) with the names and layouts of Hugging Face's code:
 //   x = embed_tokens[tokens]; per block x = x + o_proj(attn(rope(q_proj(z)), rope(k_proj(z)), v_proj(z))), z =
 //   rms(x), and x = x + down_proj(silu(gate_proj(z)) up_proj(z)); logits = lm_head(rms(x))
+// With qk_norm, heads of queries and keys have RMS norms before the rotation, as Qwen 3 has; head_dim gives them a width
+// of their own; window is Mistral's, softcap Gemma 2's.
 // With fewer kv_heads than heads, several query heads read one key head (Ainslie et al., EMNLP 2023).
 #include <fmt/format.h>
 
@@ -21,15 +23,22 @@ using ir::Value;
 
 constexpr double kStd = 0.02;
 
-void check_options(std::int64_t dim, std::int64_t heads, std::int64_t kv_heads) {
-  check_heads(dim, heads);
+/// Returns the channels of a head.
+std::int64_t head_width(const ir::Attributes& options, std::int64_t kv_heads) {
+  const std::int64_t dim = options.get_int("dim"), heads = options.get_int("heads");
+  std::int64_t width = options.get_int("head_dim");
+  if (width == 0) {
+    check_heads(dim, heads);
+    width = dim / heads;
+  }
   if (heads % kv_heads != 0) {
     user_error("model.heads={} is not a multiple of model.kv_heads={}; several heads read one key head",
                heads, kv_heads);
   }
-  if (dim / heads % 2 != 0)
-    user_error("model.dim={} gives {} heads of {} channels; rotary positions need an even number", dim, heads,
-               dim / heads);
+  if (width % 2 != 0)
+    user_error("the {} heads have {} channels each; rotary positions need an even number: set model.head_dim",
+               heads, width);
+  return width;
 }
 
 void build_llama(Layers& net, const ir::Attributes& options, std::int64_t batch) {
@@ -40,7 +49,8 @@ void build_llama(Layers& net, const ir::Attributes& options, std::int64_t batch)
   const std::int64_t vocab = options.get_int("vocab"), hidden = options.get_int("mlp_hidden");
   const double dropout = options.get_double("dropout"), epsilon = options.get_double("norm_eps");
   const ir::Attributes rotation = {{"theta", options.get_double("rope_theta")}};
-  check_options(dim, heads, kv_heads);
+  const std::int64_t width = head_width(options, kv_heads);
+  const bool qk_norm = options.get_bool("qk_norm");
   const ir::Init matrix{ir::InitKind::normal, kStd};
   const auto linear = [&](std::string_view name, Value x, std::int64_t out, std::string_view role) {
     return net.linear(name, x, out, {.role = role, .init = matrix, .bias = false});
@@ -49,6 +59,7 @@ void build_llama(Layers& net, const ir::Attributes& options, std::int64_t batch)
     return [&net, name, epsilon](Value x) { return net.rms_norm(name, x, epsilon); };
   };
   const Value tokens = b.argument("tokens", {ir::DType::i32, {batch, context}});
+  const Sight sight = sight_of(b, options, batch);
 
   Embedding words = embed(net, "model.embed_tokens", tokens, vocab, dim, kStd);
   Value x = net.dropout("model.drop", words.rows, dropout);
@@ -56,12 +67,14 @@ void build_llama(Layers& net, const ir::Attributes& options, std::int64_t batch)
     const Layers::Block block(net, fmt::format("model.layers.{}", i));
     const auto attention = [&](Value z) {
       const Builder::Scope scope(b, "self_attn");
-      const auto rotated = [&](Value y) { return b.emit(ir::Opcode::rope, {y}, rotation); };
-      const std::int64_t width = dim / heads;
-      const Value q = rotated(split_heads(b, linear("q_proj", z, dim, "q"), heads));
-      const Value k = rotated(split_heads(b, linear("k_proj", z, kv_heads * width, "k"), kv_heads));
+      const auto rotated = [&](std::string_view name, std::int64_t count, std::string_view role) {
+        Value y = split_heads(b, linear(fmt::format("{}_proj", name), z, count * width, role), count);
+        if (qk_norm) y = net.rms_norm(fmt::format("{}_norm", name), y, epsilon);
+        return b.emit(ir::Opcode::rope, {y}, rotation);
+      };
+      const Value q = rotated("q", heads, "q"), k = rotated("k", kv_heads, "k");
       const Value v = split_heads(b, linear("v_proj", z, kv_heads * width, "v"), kv_heads);
-      const Value y = merge_heads(b, causal_attention(b, q, k, v));
+      const Value y = merge_heads(b, causal_attention(b, q, k, v, sight));
       return net.dropout("drop", linear("o_proj", y, dim, "proj"), dropout);
     };
     const auto mlp = [&](Value z) {
@@ -77,8 +90,9 @@ void build_llama(Layers& net, const ir::Attributes& options, std::int64_t batch)
   }
   net.begin_head();
   x = net.rms_norm("model.norm", x, epsilon);
-  b.result("logits",
-           options.get_bool("tied") ? b.linear(x, words.table) : linear("lm_head", x, vocab, "head"));
+  const Value logits =
+      options.get_bool("tied") ? b.linear(x, words.table) : linear("lm_head", x, vocab, "head");
+  b.result("logits", capped(b, logits, options.get_double("softcap")));
 }
 
 }  // namespace
@@ -87,16 +101,20 @@ const Family kLlama{
     .name = "llama",
     .doc = "Llama, as Hugging Face builds it",
     .objective = "next_token",
-    .schema = {dim_parameter(768), depth_parameter(12), heads_parameter(12),
-               ir::int_parameter("kv_heads", 0, "heads of keys and values; 0: as many as heads").at_least(0),
-               ir::int_parameter("mlp_hidden", 2048, "channels inside the MLP").at_least(1).at_most(1 << 20),
-               vocab_parameter(32000), context_parameter(1024),
-               ir::float_parameter("norm_eps", 1e-6, "epsilon that RMS norms add to the mean square")
-                   .above(0)
-                   .below(1),
-               ir::float_parameter("rope_theta", 1e4, "base of the wavelengths of rotary positions").above(1),
-               ir::bool_parameter("tied", false, "use the embedding as the head's matrix"),
-               dropout_parameter()},
+    .schema =
+        {dim_parameter(768), depth_parameter(12), heads_parameter(12),
+         ir::int_parameter("kv_heads", 0, "heads of keys and values; 0: as many as heads").at_least(0),
+         ir::int_parameter("head_dim", 0, "channels of a head; 0: dim / heads").at_least(0).at_most(1 << 12),
+         ir::int_parameter("mlp_hidden", 2048, "channels inside the MLP").at_least(1).at_most(1 << 20),
+         vocab_parameter(32000), context_parameter(1024),
+         ir::float_parameter("norm_eps", 1e-6, "epsilon that RMS norms add to the mean square")
+             .above(0)
+             .below(1),
+         ir::float_parameter("rope_theta", 1e4, "base of the wavelengths of rotary positions").above(1),
+         ir::bool_parameter("qk_norm", false,
+                            "give heads of queries and keys RMS norms, before the rotation"),
+         ir::bool_parameter("tied", false, "use the embedding as the head's matrix"), window_parameter(),
+         documents_parameter(), softcap_parameter(), dropout_parameter()},
     .build = build_llama,
     .variants = {{"llama_nano",
                   {{"dim", 96},

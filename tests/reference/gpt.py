@@ -1,4 +1,4 @@
-"""Writes the goldens of language models: Hugging Face's own GPT-2 and Llama (transformers) in float64, under the
+"""Writes the goldens of language models: Hugging Face's own GPT-2, Llama and Qwen 3 (transformers) in float64, under the
 names of its weights and, of GPT-2, nanoGPT's layout of matrices. What its code casts to float32 is patched out. With
 plugins, the residual joins of its blocks are those of reference.py.
 """
@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 import transformers
 from transformers.models.llama import modeling_llama
+from transformers.models.qwen3 import modeling_qwen3
 
 from generate import ADAMW, FEW_BATCHES, NESTEROV, float32_values, gradients_of, train
 from pvt import write_golden
@@ -22,8 +23,10 @@ MODELS = {
     "llama_odd": dict(family="llama", vocab=13, context=7, dim=12, depth=2, heads=3, mlp_hidden=20),
     "llama_groups": dict(family="llama", vocab=11, context=66, dim=16, depth=2, heads=4, kv_heads=2, mlp_hidden=19,
                          norm_eps=1e-5, tied=True),
+    "llama_qwen": dict(family="llama", vocab=11, context=21, dim=12, depth=2, heads=4, kv_heads=2, mlp_hidden=19,
+                       head_dim=6, qk_norm=True, window=5, softcap=2.5),
 }
-BATCH = {"gpt2_odd": 3, "gpt2_long": 2, "llama_odd": 3, "llama_groups": 2}
+BATCH = {"gpt2_odd": 3, "gpt2_long": 2, "llama_odd": 3, "llama_groups": 2, "llama_qwen": 2}
 PLUGINS = {"x0_lambdas": ["x0_lambdas"], "attnres_block": ["attnres:block=3"],
            "hyper_mhc_lite": ["hyper:kind=mhc_lite,lanes=3"], "denseformer_dynamic": ["denseformer:dynamic=true"],
            "laurel": ["laurel:rank=4,previous=2"],
@@ -45,8 +48,8 @@ def patch_float32():
         angles = torch.cat((position_ids[..., None].to(x.dtype) * rates,) * 2, -1)
         return angles.cos(), angles.sin()
 
-    modeling_llama.LlamaRMSNorm.forward = norm
-    modeling_llama.LlamaRotaryEmbedding.forward = rotary
+    modeling_llama.LlamaRMSNorm.forward = modeling_qwen3.Qwen3RMSNorm.forward = norm
+    modeling_llama.LlamaRotaryEmbedding.forward = modeling_qwen3.Qwen3RotaryEmbedding.forward = rotary
 
 
 def add_joins(blocks, plugins, width):
@@ -86,12 +89,17 @@ class Network(torch.nn.Module):
                 resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
             kind = transformers.GPT2LMHeadModel
         else:
-            config = transformers.LlamaConfig(
-                vocab_size=o["vocab"], max_position_embeddings=o["context"], hidden_size=o["dim"],
+            is_qwen = o.get("qk_norm", False)
+            config_of = transformers.Qwen3Config if is_qwen else transformers.LlamaConfig
+            own = dict(head_dim=o["head_dim"], sliding_window=o["window"], use_sliding_window=True,
+                       layer_types=["sliding_attention"] * o["depth"]) if is_qwen else {}
+            config = config_of(
+                **own, vocab_size=o["vocab"], max_position_embeddings=o["context"], hidden_size=o["dim"],
                 num_hidden_layers=o["depth"], num_attention_heads=o["heads"],
                 num_key_value_heads=o.get("kv_heads", o["heads"]), intermediate_size=o["mlp_hidden"],
                 rms_norm_eps=o.get("norm_eps", 1e-6), rope_theta=1e4, tie_word_embeddings=o.get("tied", False))
-            kind = transformers.LlamaForCausalLM
+            kind = transformers.Qwen3ForCausalLM if is_qwen else transformers.LlamaForCausalLM
+        self.softcap = o.get("softcap", 0)
         config._attn_implementation = "eager" if o["family"] == "gpt2" else "sdpa"
         self.inner = kind(config)
         blocks = self.inner.transformer.h if o["family"] == "gpt2" else self.inner.model.layers
@@ -121,7 +129,8 @@ class Network(torch.nn.Module):
     def forward(self, tokens):
         weights = {name: self.weights[key].T if name in self.transposed else self.weights[key]
                    for name, key in self.names.items()}
-        return torch.func.functional_call(self.inner, weights, (tokens,)).logits
+        logits = torch.func.functional_call(self.inner, weights, (tokens,)).logits
+        return self.softcap * torch.tanh(logits / self.softcap) if self.softcap else logits
 
     def loss(self, tokens, targets):
         logits = self(tokens)

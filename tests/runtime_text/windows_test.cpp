@@ -214,6 +214,39 @@ TEST_CASE("A training epoch draws its windows by Philox, uniformly over all plac
   CHECK(chi < 76.1);  // the 0.999 quantile of 42 degrees of freedom
 }
 
+TEST_CASE("An epoch has the windows that are asked for, drawn as before, and an evaluation the first ones") {
+  TokenOptions options;
+  options.windows = 23;  // beyond the 10 that lie side by side
+  options.validation_windows = 3;
+  const TokenSource drawn = source_of(counted(48), 5, options, Split::train);
+  CHECK(drawn.count() == 23);
+  CHECK(drawn.order(1, 0).size() == 23);
+  const TokenSource plain = source_of(counted(48), 5, {}, Split::train);
+  Sample a, b;
+  for (std::int64_t i = 0; i < 10; ++i) {
+    drawn.read_drawn(5, 2, i, 0, a);
+    plain.read_drawn(5, 2, i, 0, b);
+    CHECK(ids_of(a, "tokens") == ids_of(b, "tokens"));
+  }
+  drawn.read_drawn(5, 2, 22, 0, a);
+  CHECK(ids_of(a, "tokens").size() == 5);
+  CHECK(drawn.identity().digest == plain.identity().digest);
+  CHECK(drawn.identity() != plain.identity());
+  const TokenSource read = source_of(counted(48), 5, options);
+  CHECK(read.count() == 3);
+  options.validation_windows = 300;
+  CHECK(source_of(counted(48), 5, options).count() == 10);
+  options.sequential = true;
+  CHECK(test::message_of<UserError>([&] { source_of(counted(48), 5, options, Split::train); }) ==
+        "data.windows=23 needs windows at random places: unset data.order");
+  // A stream of one window alone is that window each time.
+  TokenOptions repeated;
+  repeated.windows = 4;
+  const TokenSource one = source_of(counted(6), 5, repeated, Split::train);
+  one.read_drawn(5, 0, 3, 0, a);
+  CHECK(ids_of(a, "tokens") == Ids{1000, 1001, 1002, 1003, 1004});
+}
+
 TEST_CASE("Windows are the same for any number of threads and ranks, and after a resume") {
   for (const bool sequential : {false, true}) {
     CAPTURE(sequential);

@@ -16,6 +16,8 @@
 namespace rewire::runtime {
 namespace {
 
+constexpr std::int64_t kMostWindows = 4'000'000'000;  // their order is of 32 bits
+
 /// Windows as a network takes them; in training, at drawn places.
 class TokenPipeline final : public Pipeline {
  public:
@@ -74,12 +76,21 @@ ir::Schema window_parameters() {
       ir::bool_parameter(
           "pack", false,
           "windows of whole documents, with their boundaries as the field documents; false: windows "
-          "of the stream")};
+          "of the stream"),
+      ir::int_parameter("windows", 0,
+                        "windows of a training epoch, at random places; 0: as many as lie side by side")
+          .at_least(0)
+          .at_most(kMostWindows),
+      ir::int_parameter("validation_windows", 0, "windows that an evaluation reads, from the first; 0: all")
+          .at_least(0)
+          .at_most(kMostWindows)};
 }
 
 void set_windows(TokenOptions& options, const ir::Attributes& values) {
   options.sequential = values.get_string("order") == "sequential";
   options.pack = values.get_bool("pack");
+  options.windows = values.get_int("windows");
+  options.validation_windows = values.get_int("validation_windows");
 }
 
 TokenContext token_context(const SourceContext& context) {
@@ -96,12 +107,18 @@ TokenSource::TokenSource(TokenStream stream, TokenOptions options, const SourceC
     : stream_(std::move(stream)),
       options_(std::move(options)),
       asked_(token_context(context)),
+      is_training_(context.split == Split::train),
+      asked_windows_(is_training_ ? options_.windows : options_.validation_windows),
       windows_(stream_.count(), asked_.context) {
   check_length(stream_, options_, asked_, context.split);
   if (options_.tokenizer && asked_.vocabulary > 0 && options_.tokenizer->vocabulary() > asked_.vocabulary) {
     user_error("{}: its tokenizer has the ids 0 to {}, but the network knows {}: set model.vocab={}",
                options_.name, options_.tokenizer->vocabulary() - 1, asked_.vocabulary,
                options_.tokenizer->vocabulary());
+  }
+  if (is_training_ && asked_windows_ > 0 && (options_.pack || options_.sequential)) {
+    user_error("data.windows={} needs windows at random places: unset {}", asked_windows_,
+               options_.pack ? "data.pack" : "data.order");
   }
   if (!options_.pack) return;
   if (options_.separator < 0)
@@ -121,7 +138,9 @@ TokenSource::TokenSource(TokenStream stream, TokenOptions options, const SourceC
 }
 
 std::int64_t TokenSource::count() const {
-  return packed_ ? packed_->count() : windows_.count();
+  const std::int64_t all = packed_ ? packed_->count() : windows_.count();
+  if (asked_windows_ == 0) return all;
+  return is_training_ ? asked_windows_ : std::min(asked_windows_, all);
 }
 
 std::vector<Field> TokenSource::fields() const {
@@ -145,10 +164,8 @@ void TokenSource::read(std::int64_t index, Sample& sample) const {
 
 void TokenSource::read_drawn(std::uint64_t seed, std::int64_t epoch, std::int64_t index, std::int64_t repeat,
                              Sample& sample) const {
-  if (packed_ || options_.sequential || windows_.starts() < 1) {
-    read(index, sample);
-    return;
-  }
+  if (packed_ || options_.sequential) return read(index, sample);
+  if (windows_.starts() < 1) return read(0, sample);
   const ir::PhiloxStream stream{seed, static_cast<std::uint32_t>(epoch), ir::stream_hash("data.window")};
   const auto starts = static_cast<std::size_t>(windows_.starts());
   const std::size_t start = draw_below(stream, static_cast<std::size_t>(repeat * count() + index), starts);

@@ -42,6 +42,8 @@ struct TokenOptions {
   std::shared_ptr<const Tokenizer> tokenizer;  // null: unknown
   bool sequential = false;                     // an epoch takes the windows in order; else at random places
   bool pack = false;                           // whole documents; else windows of the stream
+  std::int64_t windows = 0;                    // of a training epoch; 0: as many as lie side by side
+  std::int64_t validation_windows = 0;         // read in an evaluation, from the first; 0: all
   std::int32_t separator = -1;                 // the id that separates documents; -1: none
   std::shared_ptr<const TextFacts> text = nullptr;  // null: the tokens came as they are
 };
@@ -60,7 +62,8 @@ TokenContext token_context(const SourceContext& context);
 
 class TokenSource final : public Source {
  public:
-  /// Throws UserError if the stream has fewer tokens than a window of training, or than two.
+  /// Throws UserError if the stream has fewer tokens than a window of training, or than two, or if an epoch of a given
+  /// number of windows would not draw them at random places.
   TokenSource(TokenStream stream, TokenOptions options, const SourceContext& context);
 
   std::string name() const override { return options_.name; }
@@ -86,6 +89,8 @@ class TokenSource final : public Source {
   TokenStream stream_;
   TokenOptions options_;
   TokenContext asked_;
+  bool is_training_ = false;
+  std::int64_t asked_windows_ = 0;  // of this split; 0: all
   StreamWindows windows_;
   std::optional<PackedWindows> packed_;
 };

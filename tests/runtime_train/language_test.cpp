@@ -1,0 +1,110 @@
+// Options of language models and of their objective, under the evaluator.
+#include <cmath>
+#include <random>
+
+#include "ir/evaluate.h"
+#include "models/model.h"
+#include "programs/programs.h"
+#include "runtime/network/initialise.h"
+#include "tests/support/catch.h"
+
+namespace rewire::runtime {
+namespace {
+
+ir::Selection small(const std::string& name, std::int64_t context) {
+  ir::Selection model{name};
+  model.set("dim", std::int64_t{8}).set("heads", std::int64_t{2}).set("depth", std::int64_t{2});
+  return model.set("vocab", std::int64_t{11}).set("context", context);
+}
+
+ir::EvalState perturbed(const ir::Module& module) {
+  ir::EvalState state;
+  for (const auto& [name, tensor] : initialise(module, 3)) {
+    ir::Tensor value = to_double(tensor);
+    std::mt19937 random(static_cast<std::uint32_t>(std::hash<std::string>()(name)));
+    std::normal_distribution<double> normal(0, 0.4);
+    if (ir::is_float(value.type.dtype)) {
+      for (double& number : value.data) number += normal(random);
+    }
+    state.tensors.emplace(name, std::move(value));
+  }
+  return state;
+}
+
+/// Runs a program; all arguments are [1, T] integers.
+std::vector<ir::Tensor> run(const ir::Module& module, const std::string& program,
+                            const std::vector<std::vector<double>>& arguments) {
+  const ir::Function& function = module.function(program);
+  std::vector<ir::Tensor> given;
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    given.emplace_back(function.type(function.arguments[i].value), arguments[i]);
+  ir::EvalState state = perturbed(module);
+  return ir::evaluate(module, function, given, state);
+}
+
+}  // namespace
+
+TEST_CASE("a packed window's tokens see their own document alone, wherever it begins") {
+  const std::vector<double> tokens = {3, 1, 4, 1, 5, 9, 2, 6}, documents = {0, 0, 0, 1, 2, 2, 2, 2};
+  const ir::Module packed =
+      models::build(small("llama_nano", 8).set("documents", true).set("kv_heads", std::int64_t{1}), 1);
+  const std::vector<double> all = run(packed, "forward", {tokens, documents})[0].data;
+  for (const auto& [begin, end] : {std::pair{0, 3}, {3, 4}, {4, 8}}) {
+    CAPTURE(begin);
+    const ir::Module alone =
+        models::build(small("llama_nano", end - begin).set("kv_heads", std::int64_t{1}), 1);
+    const std::vector<double> own =
+        run(alone, "forward", {{tokens.begin() + begin, tokens.begin() + end}})[0].data;
+    for (std::size_t i = 0; i < own.size(); ++i)
+      CHECK(all[static_cast<std::size_t>(begin) * 11 + i] == Approx(own[i]).margin(1e-9));
+  }
+}
+
+TEST_CASE("softcap bends logits, and a window hides earlier tokens") {
+  const std::vector<double> tokens = {3, 1, 4, 1, 5, 9};
+  for (const std::string name : {"gpt2_nano", "llama_nano"}) {
+    CAPTURE(name);
+    ir::Selection model = small(name, 6);
+    if (name == "llama_nano") model.set("kv_heads", std::int64_t{2});
+    const std::vector<double> plain = run(models::build(model, 1), "forward", {tokens})[0].data;
+    ir::Selection capped = model;
+    const std::vector<double> bent =
+        run(models::build(capped.set("softcap", 0.75), 1), "forward", {tokens})[0].data;
+    for (std::size_t i = 0; i < plain.size(); ++i)
+      CHECK(bent[i] == Approx(0.75 * std::tanh(plain[i] / 0.75)).epsilon(1e-12));
+    // With two blocks and a window of 2, the last token is reached by the two before it alone.
+    const ir::Module near = models::build(model.set("window", std::int64_t{2}), 1);
+    const auto last = [&](const std::vector<double>& given) {
+      const std::vector<double> logits = run(near, "forward", {given})[0].data;
+      return std::vector<double>(logits.end() - 11, logits.end());
+    };
+    const std::vector<double> seen = last(tokens);
+    CHECK(last({7, 0, 2, 1, 5, 9}) == seen);
+    CHECK(last({3, 1, 4, 2, 5, 9}) != seen);
+  }
+}
+
+TEST_CASE("z_loss adds its share of the squared log-sum-exp of targets that count, to training alone") {
+  const ir::Selection model = small("gpt2_nano", 6);
+  const std::vector<double> tokens = {3, 1, 4, 1, 5, 9}, targets = {1, -1, 1, 5, -100, 2};
+  ir::Module module = models::build(model, 1);
+  const std::vector<double> logits = run(module, "forward", {tokens})[0].data;
+  double squares = 0, entropy = 0;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    if (targets[i] < 0) continue;
+    double sum = 0;
+    for (std::size_t word = 0; word < 11; ++word) sum += std::exp(logits[i * 11 + word]);
+    squares += std::log(sum) * std::log(sum) / 4;
+    entropy += (std::log(sum) - logits[i * 11 + static_cast<std::size_t>(targets[i])]) / 4;
+  }
+  for (const double weight : {0.0, 0.3}) {
+    programs::TrainOptions options;
+    options.objective = ir::Selection{"next_token"}.set("z_loss", weight);
+    ir::Module training = module;
+    programs::add_grad_program(training, options);
+    CHECK(run(training, "grad", {tokens, targets})[0].scalar() ==
+          Approx(entropy + weight * squares).epsilon(1e-6));
+  }
+}
+
+}  // namespace rewire::runtime
