@@ -52,6 +52,9 @@ struct Trained {
   ir::Value loss;
   std::vector<Measured> metrics;  // the other metrics
   NamedValues next = {};          // the next values of the states(), by name
+  /// f32[]: of how many terms the loss is the mean, if batches differ in that; else invalid. The batches of a step then
+  /// count by it, so that they equal one batch of all their samples.
+  ir::Value count = {};
 };
 
 /// A state that an objective keeps between steps, as the run's weight "objective.<name>".

@@ -207,6 +207,7 @@ Gradients differentiate_loss(ProgramBuilder& program, const TrainOptions& option
     program.next.push_back({state_name(state), trained.next.at(state.name)});
   Gradients out;
   out.loss = trained.loss;
+  out.count = trained.count;
   program.b.set_location("loss");
   for (const ir::Argument& term : side_values(program, ir::kLossPrefix))
     out.loss = program.b.add(out.loss, side_scalar(program, term, program.b.type(out.loss).dtype));

@@ -89,6 +89,7 @@ void add_states(ir::Module& module, const Objective& objective);
 
 struct Gradients {
   ir::Value loss;
+  ir::Value count;  // Trained::count
   Metrics metrics;
   std::vector<Trainable> trainables;
   std::vector<ir::Argument> further;  // the results selected by `by`, each with its gradient

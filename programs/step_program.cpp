@@ -395,8 +395,12 @@ std::string add_sum(Builder& b, const Trainable& weight) {
   return name;
 }
 
-/// Adds the program with accumulate.w += g / (V k), for V shards of k micro-batches. With has_one_batch() it is
-/// accumulate.w = g / V, finite or not: the step ends anyway if it is not. Each micro-batch draws its own
+/// The state with the sum of Trained::count since the step, or the shard, began. No weight has a name with spaces.
+constexpr const char* kTerms = "accumulate.terms of the loss";
+
+/// Adds the program with accumulate.w += g / (V k), for V shards of k micro-batches; or += n g, if the loss is a mean of n
+/// terms (Trained::count), and `apply` divides by their sum. With has_one_batch() it is
+/// accumulate.w = g / V, or n g, finite or not: the step ends anyway if it is not. Each micro-batch draws its own
 /// random numbers: the step that forward sees is (train.step * V + train.shard) * k + train.micro_step + first_draw.
 Metrics add_accumulate(ir::Module& module, const TrainOptions& options, const UpdateCounters& counters) {
   module.add_state("train.micro_step", {DType::i64, {}}, ir::StateKind::partial);
@@ -426,10 +430,17 @@ Metrics add_accumulate(ir::Module& module, const TrainOptions& options, const Up
   for (const Trainable& w : out.trainables) {
     b.set_location("accumulate." + w.name);
     const std::string sum = add_sum(b, w);
-    const Value share = b.div(w.gradient, static_cast<double>(options.shards * options.accumulate));
+    const Value share = out.count
+                            ? b.mul(w.gradient, b.cast(out.count, b.type(w.gradient).dtype))
+                            : b.div(w.gradient, static_cast<double>(options.shards * options.accumulate));
     is_one ? program.update(sum, share) : program.update(sum, b.add(b.param(sum), share), finite);
   }
   b.set_location("accumulate");
+  if (out.count) {
+    module.add_state(kTerms, {DType::f32, {}}, ir::StateKind::partial);
+    is_one ? program.update(kTerms, out.count)
+           : program.update(kTerms, b.add(b.param(kTerms), out.count), finite);
+  }
   for (const auto& [name, value] : program.next)
     program.update(pending_update(name), value, is_one ? Value{} : finite);
   if (!is_one) program.update("train.micro_step", b.add(micro, 1), finite);
@@ -450,6 +461,13 @@ void add_apply(ir::Module& module, const TrainOptions& options, const UpdateCoun
     w.gradient = b.param(add_sum(b, w));
     trainables.push_back(std::move(w));
   }
+  const bool counts_terms = module.find_parameter(kTerms) != nullptr;
+  if (counts_terms) {
+    b.set_location("accumulate");
+    const Value terms = b.param(kTerms);
+    const Value all = b.binary(Opcode::maximum, terms, b.constant_like(terms, 1));
+    for (Trainable& w : trainables) w.gradient = b.div(w.gradient, b.cast(all, b.type(w.gradient).dtype));
+  }
   optimize(program, trainables, {}, options, counters);
   b.set_location("accumulate");
   const Value finite = program.function.result("finite");
@@ -469,6 +487,7 @@ void add_apply(ir::Module& module, const TrainOptions& options, const UpdateCoun
       program.update("accumulate." + w.name, b.constant(0, type.dtype, type.shape), finite);
     }
     program.update("train.micro_step", b.constant(0, DType::i64), finite);
+    if (counts_terms) program.update(kTerms, b.constant(0), finite);
   }
   program.finish(true);
 }

@@ -52,7 +52,7 @@ class NextToken : public Objective {
     const Value count = b.binary(Opcode::maximum, sums.count, b.constant_like(sums.count, 1));
     Value loss = b.div(sums.loss, count);
     if (z_loss_ > 0) loss = b.add(loss, b.mul(b.div(squared_partitions(b, logits, inputs), count), z_loss_));
-    return {loss, {{{"top1", "correct1", "targets"}, sums.correct, sums.count}}};
+    return {loss, {{{"top1", "correct1", "targets"}, sums.correct, sums.count}}, {}, sums.count};
   }
 
   std::vector<Measured> evaluate(Builder& b, Network& network, const NamedValues& inputs,

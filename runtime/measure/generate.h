@@ -26,8 +26,8 @@ std::int32_t draw_token(std::span<const float> logits, const Drawing& drawing, s
 
 struct GenerateRequest {
   std::vector<std::int32_t> prompt = {};  // one token or more
-  std::int64_t tokens = 0;           // drawn tokens
-  std::int32_t end = -1;             // stops after this token; -1: none
+  std::int64_t tokens = 0;                // drawn tokens
+  std::int32_t end = -1;                  // stops after this token; -1: none
   bool cached = true;  // keys and values are kept; else every token is computed from all before it
   Drawing drawing = {};
 };

@@ -23,7 +23,7 @@ ir::EvalState perturbed(const ir::Module& module) {
     ir::Tensor value = to_double(tensor);
     std::mt19937 random(static_cast<std::uint32_t>(std::hash<std::string>()(name)));
     std::normal_distribution<double> normal(0, 0.4);
-    if (ir::is_float(value.type.dtype)) {
+    if (module.find_parameter(name)->is_weight()) {
       for (double& number : value.data) number += normal(random);
     }
     state.tensors.emplace(name, std::move(value));
@@ -104,6 +104,65 @@ TEST_CASE("z_loss adds its share of the squared log-sum-exp of targets that coun
     programs::add_grad_program(training, options);
     CHECK(run(training, "grad", {tokens, targets})[0].scalar() ==
           Approx(entropy + weight * squares).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("batches with unequal masks make the step of one batch, in micro-batches and in shards") {
+  const std::vector<double> tokens = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6, 2, 6, 4},
+                            targets = {
+                                1, -1, 1, 5, -100, 2, 6,  -1, -1, -1, -1, -1,
+                                7, 9,  3, 2, 3,    8, -1, -1, -1, -1, -1, -1};  // the last window has none
+  const ir::Module network = models::build(small("gpt2_nano", 6), 1),
+                   wide = models::build(small("gpt2_nano", 6), 4);
+  programs::TrainOptions options;
+  options.objective = ir::Selection{"next_token"}.set("z_loss", 0.1);
+  options.optimizer = ir::Selection{"sgd"}.set("lr", 0.5);
+  const auto part = [](const std::vector<double>& all, std::size_t i) {
+    return std::vector<double>(all.begin() + static_cast<std::ptrdiff_t>(6 * i),
+                               all.begin() + static_cast<std::ptrdiff_t>(6 * i + 6));
+  };
+  const auto step = [&](const ir::Module& of, const std::vector<std::string>& names, ir::EvalState& state,
+                        const std::vector<std::vector<double>>& arguments) {
+    for (const std::string& name : names) {
+      const ir::Function& function = of.function(name);
+      std::vector<ir::Tensor> given;
+      for (std::size_t i = 0; i < function.arguments.size(); ++i)
+        given.emplace_back(function.type(function.arguments[i].value), arguments[i]);
+      state.training = function.trains;
+      ir::evaluate(of, function, given, state);
+    }
+  };
+  ir::Module whole = wide;
+  programs::add_step_program(whole, options);
+  ir::EvalState expected = perturbed(whole);
+  step(whole, {"step"}, expected, {tokens, targets});
+
+  for (const auto& [accumulate, shards] : {std::pair{4, 1}, {1, 4}, {2, 2}}) {
+    CAPTURE(accumulate, shards);
+    ir::Module parts = network;
+    options.accumulate = accumulate;
+    options.shards = options.own_shards = shards;
+    programs::add_step_program(parts, options);
+    ir::EvalState state = perturbed(parts);
+    std::size_t window = 0;
+    for (std::int64_t shard = 0; shard < shards; ++shard) {
+      for (int micro = 0; micro < accumulate; ++micro, ++window)
+        step(parts, {"accumulate"}, state, {part(tokens, window), part(targets, window)});
+      if (shards > 1) step(parts, {programs::fold_behind(shard)}, state, {});
+    }
+    step(parts, {"apply"}, state, {});
+    if (accumulate > 1) CHECK(state.tensors.at("accumulate.terms of the loss").scalar() == 0);
+    for (const ir::Parameter& parameter : network.parameters) {
+      CAPTURE(parameter.name);
+      const std::vector<double>& got = state.tensors.at(parameter.name).data;
+      const std::vector<double>& want = expected.tensors.at(parameter.name).data;
+      for (std::size_t i = 0; i < want.size(); ++i) {
+        if (std::abs(got[i] - want[i]) > 1e-9) {
+          CAPTURE(i, got[i], want[i]);
+          FAIL("a weight differs");
+        }
+      }
+    }
   }
 }
 
