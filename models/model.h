@@ -34,6 +34,8 @@ struct FileForms {
   std::vector<std::string_view> transposed = {};
   /// Ends of the names of tensors that are no weights, such as masks.
   std::vector<std::string_view> constants = {};
+  /// Ends of the names of tables of positions, of which a network with a shorter context takes the first.
+  std::vector<std::string_view> positions = {};
   /// A second name of a weight, and the weight.
   std::vector<std::pair<std::string_view, std::string_view>> copies = {};
 };

@@ -5,6 +5,7 @@
 //   w' = (1 - lr wd) w - lr s x
 // x approaches the polar factor of u. s is sqrt(max(1, rows / columns)) with `original`, and
 // 0.2 sqrt(max(rows, columns)) with `match_rms_adamw` (Liu et al., Muon is Scalable for LLM Training, 2025).
+// With split_qkv, the thirds of a weight of the role qkv [3 n, n], which are three matrices, have each an x of their own.
 // A weight of more than two axes counts as a matrix of its first axis by all others. Everything is in f32;
 // the public code rounds x to bf16.
 #include <algorithm>
@@ -54,6 +55,16 @@ Value orthogonalised(Builder& b, Value u, std::int64_t steps) {
   return x;
 }
 
+/// Returns the factors of u's equal parts along its rows, one below the other.
+Value orthogonalised_parts(Builder& b, Value u, std::int64_t parts, std::int64_t steps) {
+  if (parts == 1) return orthogonalised(b, u, steps);
+  const std::int64_t rows = b.shape(u)[0] / parts;
+  std::vector<Value> all;
+  for (std::int64_t part = 0; part < parts; ++part)
+    all.push_back(orthogonalised(b, b.slice(u, 0, part * rows, (part + 1) * rows), steps));
+  return b.concat(all, 0);
+}
+
 class Muon : public Optimizer {
  public:
   explicit Muon(const ir::Attributes& values) : values_(values) {}
@@ -85,8 +96,8 @@ class Muon : public Optimizer {
     const auto mixed = [&](Value mean) { return b.add(b.mul(mean, mu), b.mul(g, 1 - mu)); };
     const Value m = mixed(states[0]);
     const Value u = values_.get_bool("nesterov") ? mixed(m) : m;
-    const Value x =
-        orthogonalised(b, b.reshape(u, matrix_shape(parameter.type)), values_.get_int("ns_steps"));
+    const Value x = orthogonalised_parts(b, b.reshape(u, matrix_shape(parameter.type)), parts_of(parameter),
+                                         values_.get_int("ns_steps"));
     const WeightSettings s = settings_of(parameter, values_);
     const Value kept = s.decays() ? b.mul(weight.value, scalars_.kept(b, s)) : weight.value;
     const Value rate = scalars_.rate(b, of_shape(s, parameter));
@@ -100,10 +111,18 @@ class Muon : public Optimizer {
     return {s, betas_of(parameter, values_), values_.get_double("eps")};
   }
 
+  /// Returns how many matrices the weight is.
+  std::int64_t parts_of(const ir::Parameter& parameter) const {
+    const ir::Shape shape = matrix_shape(parameter.type);
+    const bool splits = values_.get_bool("split_qkv") && parameter.role == "qkv" && shape[0] == 3 * shape[1];
+    return splits ? 3 : 1;
+  }
+
   /// Returns the settings with the learning rate scaled by the matrix's shape.
   WeightSettings of_shape(WeightSettings s, const ir::Parameter& parameter) const {
     const ir::Shape shape = matrix_shape(parameter.type);
-    const auto rows = static_cast<double>(shape[0]), columns = static_cast<double>(shape[1]);
+    const auto rows = static_cast<double>(shape[0] / parts_of(parameter)),
+               columns = static_cast<double>(shape[1]);
     s.lr_scale *= values_.get_string("adjust_lr_fn") == "original" ? std::sqrt(std::max(1.0, rows / columns))
                                                                    : 0.2 * std::sqrt(std::max(rows, columns));
     return s;
@@ -127,6 +146,9 @@ extern const OptimizerRow kMuon{
          ir::enum_parameter("adjust_lr_fn", {"original", "match_rms_adamw"},
                             "learning rate by shape; original: times sqrt(max(1, rows / columns)); "
                             "match_rms_adamw: times 0.2 sqrt(max(rows, columns))"),
+         ir::bool_parameter(
+             "split_qkv", false,
+             "orthogonalise queries, keys and values of a fused matrix (the role qkv) each alone"),
          ir::float_parameter("adamw_lr_scale", 1,
                              "learning rate of the weights that AdamW updates, divided by lr")
              .above(0),

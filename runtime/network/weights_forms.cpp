@@ -42,6 +42,18 @@ bool ends_with_one_of(const std::string& name, const std::vector<std::string_vie
   return std::ranges::any_of(ends, [&](std::string_view end) { return name.ends_with(end); });
 }
 
+/// Keeps the first rows of a table of positions that has more than the network.
+void shorten(const ir::Parameter& parameter, HostTensor& table, const std::string& path) {
+  const ir::Shape& given = table.type().shape;
+  const ir::Shape& wanted = parameter.type.shape;
+  if (given.size() != 2 || wanted.size() != 2 || given[1] != wanted[1] || given[0] <= wanted[0]) return;
+  write_log(LogLevel::info,
+            fmt::format("{}: the first {} of {} positions are used", path, wanted[0], given[0]));
+  HostTensor first({table.type().dtype, wanted});
+  std::ranges::copy(table.bytes().first(first.bytes().size()), first.bytes().begin());
+  table = std::move(first);
+}
+
 }  // namespace
 
 void take_forms(const ir::Module& network, TensorMap& tensors, const std::string& path) {
@@ -60,6 +72,10 @@ void take_forms(const ir::Module& network, TensorMap& tensors, const std::string
       user_error("{}: '{}' differs from '{}', but the model has one for both; model.tied=false has two", path,
                  second, first);
     tensors.erase(copy);
+  }
+  for (auto& [name, tensor] : tensors) {
+    const ir::Parameter* parameter = network.find_parameter(name);
+    if (parameter != nullptr && ends_with_one_of(name, forms.positions)) shorten(*parameter, tensor, path);
   }
   if (forms.transposed.empty() || !is_swapped(network, tensors, forms.transposed.front())) return;
   std::size_t count = 0;

@@ -323,5 +323,43 @@ TEST_CASE("Values out of range are refused by the key") {
   CHECK(refusal("sgd", "weight_decay_end", -2.0) == range("weight_decay_end=-2", "a float >= -1"));
 }
 
+TEST_CASE("muon with split_qkv moves q, k and v of a fused matrix as three matrices") {
+  constexpr std::size_t kWidth = 4, kPart = kWidth * kWidth;
+  std::mt19937 random(11);
+  std::normal_distribution<double> normal;
+  std::vector<double> weight(3 * kPart);
+  for (double& value : weight) value = normal(random);
+  const auto third = [](const std::vector<double>& all, std::size_t i) {
+    return std::vector<double>(all.begin() + static_cast<std::ptrdiff_t>(i * kPart),
+                               all.begin() + static_cast<std::ptrdiff_t>((i + 1) * kPart));
+  };
+  for (const std::string adjust : {"original", "match_rms_adamw"}) {
+    CAPTURE(adjust);
+    ir::Selection muon{"muon"};
+    muon.set("adjust_lr_fn", adjust).set("lr", 0.1);
+    const ir::Module apart =
+        update_module(muon, {{"q", {4, 4}, true, "q"}, {"k", {4, 4}, true, "k"}, {"v", {4, 4}, true, "v"}});
+    UpdateRun three(muon, apart, {{"q", third(weight, 0)}, {"k", third(weight, 1)}, {"v", third(weight, 2)}});
+    const ir::Module together = update_module(muon, {{"w", {12, 4}, true, "qkv"}});
+    UpdateRun whole(muon, together, {{"w", weight}});
+    muon.set("split_qkv", true);
+    const ir::Module split = update_module(muon, {{"w", {12, 4}, true, "qkv"}});
+    UpdateRun parts(muon, split, {{"w", weight}});
+    for (int step = 0; step < 3; ++step) {
+      std::vector<double> gradient(3 * kPart);
+      for (double& value : gradient) value = normal(random);
+      three.update({{"q", third(gradient, 0)}, {"k", third(gradient, 1)}, {"v", third(gradient, 2)}});
+      whole.update({{"w", gradient}});
+      parts.update({{"w", gradient}});
+    }
+    const std::vector<double> got = parts.read("w");
+    for (std::size_t i = 0; i < 3; ++i) {
+      const std::vector<double> wanted = three.read(std::string(1, "qkv"[i]));
+      for (std::size_t k = 0; k < kPart; ++k) CHECK(third(got, i)[k] == Approx(wanted[k]).margin(1e-12));
+    }
+    CHECK(whole.read("w") != got);
+  }
+}
+
 }  // namespace
 }  // namespace rewire::programs

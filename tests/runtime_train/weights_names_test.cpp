@@ -256,6 +256,16 @@ TEST_CASE("GPT-2's files of Hugging Face are read: matrices by the other axes, m
     CAPTURE(name);
     CHECK(std::ranges::equal(read.at(name).bytes(), tensor.bytes()));
   }
+  // A shorter context has the first positions; there are none for a longer one.
+  const Written whole(file);
+  ir::Selection shorter = model, longer = model;
+  const TensorMap cut = read_weights(models::build(shorter.set("context", std::int64_t{5}), 1), whole.path);
+  CHECK(std::ranges::equal(cut.at("transformer.wpe.weight").bytes(),
+                           weights.at("transformer.wpe.weight").bytes().first(5 * 12 * sizeof(float))));
+  const ir::Module beyond = models::build(longer.set("context", std::int64_t{9}), 1);
+  CHECK_THAT(
+      test::message_of<UserError>([&] { read_weights(beyond, whole.path); }),
+      REWIRE_CATCH_CONTAINS("'transformer.wpe.weight' has the shape [8,12], but the model's has [9,12]"));
   file.at("lm_head.weight").as<float>()[3] += 1;
   const Written other(file);
   CHECK_THAT(test::message_of<UserError>([&] { read_weights(module, other.path); }),
