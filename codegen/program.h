@@ -169,6 +169,7 @@ struct WorkGrain {
   // The most pairs of places of a scatter_add of f32 that is compared so; with more, the engine has a call of
   // its own for it.
   std::int64_t counted_pairs = std::int64_t{1} << 18;
+  bool ranked_scatters = false;  // kernels sort the places of a large scatter_add (fuse/ranked_scatter.h)
 };
 
 struct FuseOptions {

@@ -90,6 +90,7 @@ WorkGrain work_grain(const DeviceTarget& target) {
   grain.group_ops = 1000;          // a join of four lanes in bf16 has more than 600
   grain.few_elements_ops = 200;    // a sum of many small weights' sums would spill
   grain.counted_places = 4096;     // beyond that, the device would wait for the host
+  grain.ranked_scatters = true;
   grain.counted_pairs = std::numeric_limits<std::int64_t>::max();
   return grain;
 }
