@@ -787,8 +787,8 @@ REWIRE_DEVICE void copy_rows(T* to, const T* from) {
   }
 }
 
-// The same for a tile with `rows` rows of kColumns, kStep elements apart: what is beyond them, up to kRows and kPadded, is
-// zero.
+// The same for a matrix of `rows` rows of kColumns elements, which are kStep apart in memory. What is beyond them, up
+// to kRows rows of kPadded elements, is zero.
 template <int kRows, int kColumns, int kPadded, int kFrom, int kStep, int kTo, int kPacket, int kThreads, class T>
 REWIRE_DEVICE void copy_tile(T* to, const T* from, int rows) {
   constexpr int kPackets = kPadded / kPacket, kCount = kRows * kPackets;

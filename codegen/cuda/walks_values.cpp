@@ -27,10 +27,6 @@ bool mentions(const std::string& text, const std::string& word) {
   return false;
 }
 
-bool is_number(const ir::DType dtype) {
-  return ir::is_float(dtype);
-}
-
 }  // namespace
 
 WalkValues::WalkValues(const WalkPlan& plan, const KernelText& text, Lines& lines)
@@ -66,7 +62,8 @@ bool WalkValues::is_text(TileValue value) const {
   if (std::holds_alternative<tile::Constant>(*node) || std::holds_alternative<tile::Index>(*node))
     return true;
   const bool columns = lanes(value).size() == 1 && lanes(value)[0] != plan_.rows;
-  return std::holds_alternative<tile::Pointwise>(*node) && (columns || !is_number(text_.info(value).dtype));
+  return std::holds_alternative<tile::Pointwise>(*node) &&
+         (columns || !ir::is_float(text_.info(value).dtype));
 }
 
 /// Returns whether a value is an inequality that is linear in the indices, all such inequalities together, or

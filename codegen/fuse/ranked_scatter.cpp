@@ -10,6 +10,7 @@
 #include "codegen/fuse/kernel_builder.h"
 #include "ir/opcodes.h"
 #include "ir/ops/axes.h"
+#include "ir/ops/op_info.h"
 
 namespace rewire::codegen {
 namespace {

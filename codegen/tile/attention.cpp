@@ -264,7 +264,10 @@ std::vector<Kernel> attention_backward(const AttentionShape& shape) {
   const std::int64_t sums = (shape.width - 1) / shape.summed_width;  // 0: registers hold dk and dv
   const std::int64_t least = std::min(most(shape.queries, shape.keys, sums > 1 ? 1 : 0),
                                       most(shape.queries, shape.queries, std::min<std::int64_t>(sums, 2)));
-  if (walks_tiles(shape) && (shape.causal || least < kLargeTile)) return walked_backward(shape);
+  // With groups the sums of dk and dv would be on chip for all keys, from head to head.
+  const bool sums_by_group = shape.narrow && shape.walked_tokens > 0 && shape.groups > 1;
+  if (sums_by_group || (walks_tiles(shape) && (shape.causal || least < kLargeTile)))
+    return walked_backward(shape);
   for (const auto& [own, keys] : ranges) {
     for (const Part& queries : cut(own, most(own.size, keys.size, sums > 1 ? 1 : 0), shape.narrow))
       kernels.push_back(write("attention_grad_q", queries, keys, {true, false}));

@@ -72,6 +72,7 @@ constexpr Heads kTiled[] = {
     {1, 2, 265, 265, 32, 1, 0, ", bias = true"},
     {1, 1, 384, 384, 16, 2, 24, ", causal = true, window = 65, bias = true, documents = true"},
     {1, 1, 3, 301, 64, 2},
+    {1, 1, 20, 250, 128, 2},
     {1, 1, 301, 3, 64}};
 
 /// Forward and gradient of heads that are windows of one projection, where there are as many queries as keys.

@@ -9,6 +9,7 @@
 #include "codegen/compile.h"
 #include "ir/text.h"
 #include "tests/cuda_shim/device_cases.h"
+#include "tests/cuda_shim/device_engine.h"
 #include "tests/cuda_shim/run_program.h"
 #include "tests/support/catch.h"
 

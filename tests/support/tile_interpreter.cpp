@@ -153,7 +153,8 @@ class Interpreter {
     if (n.predicate && element(n.predicate) == 0) return;
     const ir::DType stored = kernel_.arguments[static_cast<std::size_t>(n.access.argument)].dtype;
     for_each(lane_union(info(n.value).lanes, access_lanes(kernel_, n.access)), [&](std::size_t) {
-      if (!is_beyond(n.access)) memory(n.access, address(n.access)) = ir::round_to(stored, as(stored, element(n.value)));
+      if (!is_beyond(n.access))
+        memory(n.access, address(n.access)) = ir::round_to(stored, as(stored, element(n.value)));
     });
   }
 
