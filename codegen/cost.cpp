@@ -48,7 +48,7 @@ class KernelCost {
   LaunchCost count() {
     const std::int64_t instances = kernel_.instances();
     section(kernel_.prologue, instances);
-    section(kernel_.body, instances / kernel_.partitions * kernel_.row_count());
+    section(kernel_.body, kernel_.row_visits());
     section(kernel_.epilogue, instances);
     // Windows may overlap (a gather, shifted reads), so a buffer counts at most its size.
     for (const auto& [where, elements] : elements_) {

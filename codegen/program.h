@@ -145,6 +145,7 @@ struct WorkGrain {
   std::int64_t narrow_attention_elements = 0, narrow_gradient_elements = 0;
   std::int64_t narrow_summed_width = 0;  // AttentionShape::summed_width, where attention is narrow
   std::int64_t narrow_streamed_keys = 0, narrow_streamed_sums = 0;  // AttentionShape, where it is narrow
+  std::int64_t narrow_walked_tokens = 0;  // AttentionShape::walked_tokens, where it is narrow
   bool erf_by_exp = false;  // kernels compute erf from the exponential beside it (tile/erf_by_exp.h)
   std::int64_t table_bytes = 131072;  // larger tensors are not held longer for a table (tables.h)
   // If a sum runs over rows and over at least this many lanes, the lanes of each row are added first, and
@@ -168,6 +169,7 @@ struct WorkGrain {
   // The most pairs of places of a scatter_add of f32 that is compared so; with more, the engine has a call of
   // its own for it.
   std::int64_t counted_pairs = std::int64_t{1} << 18;
+  bool ranked_scatters = false;  // kernels sort the places of a large scatter_add (fuse/ranked_scatter.h)
 };
 
 struct FuseOptions {

@@ -357,6 +357,7 @@ std::optional<BlockPlan> lay_out(const Kernel& kernel, const DeviceTarget& targe
 
 std::optional<BlockPlan> plan_block(const Kernel& kernel, const DeviceTarget& target,
                                     const BlockSchedule* schedule) {
+  if (kernel.bounds || !kernel.short_tiles.empty()) return std::nullopt;  // walks_plan.h has them
   std::optional<BlockPlan> plan = lay_out(kernel, target);
   if (!plan) return std::nullopt;
   const BlockFacts facts = block_facts(kernel, *plan, target);

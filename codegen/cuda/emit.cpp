@@ -11,6 +11,7 @@
 #include "codegen/cuda/blocks_steps.h"
 #include "codegen/cuda/rows.h"
 #include "codegen/cuda/transposes.h"
+#include "codegen/cuda/walks.h"
 #include "ir/error.h"
 
 namespace rewire::codegen::cuda {
@@ -29,6 +30,10 @@ constexpr std::int64_t kBesideTiles = 4096;  // bytes of a block besides its bf1
 /// the four schedulers of a multiprocessor has 512 registers for each lane of its warps. 64 of a thread hold
 /// its sums of dk and dv if the head has 64 channels, and as many its other values.
 constexpr std::int64_t kStreamedKeys = 256, kStreamedSums = kStreamedKeys * 64;
+
+/// Attention of more tokens walks tiles of them (tile/attention_walks.h). Up to there a block has tiles of 64
+/// queries and more beside all keys.
+constexpr std::int64_t kWalkedTokens = 256;
 
 /// A part of a row space with column sums is one block. It has one row in flight, some 3 KB at a width of
 /// 384, and waits for it twice. To keep memory busy, a multiprocessor of an H100 needs 20 KB in flight (3.3
@@ -76,6 +81,7 @@ WorkGrain work_grain(const DeviceTarget& target) {
   grain.narrow_summed_width = kChainedColumns;
   grain.narrow_streamed_keys = kStreamedKeys;
   grain.narrow_streamed_sums = kStreamedSums;
+  grain.narrow_walked_tokens = kWalkedTokens;
   grain.erf_by_exp = true;
   grain.table_bytes = kTableBytes;
   grain.row_sum_lanes = 0;
@@ -84,6 +90,7 @@ WorkGrain work_grain(const DeviceTarget& target) {
   grain.group_ops = 1000;          // a join of four lanes in bf16 has more than 600
   grain.few_elements_ops = 200;    // a sum of many small weights' sums would spill
   grain.counted_places = 4096;     // beyond that, the device would wait for the host
+  grain.ranked_scatters = true;
   grain.counted_pairs = std::numeric_limits<std::int64_t>::max();
   return grain;
 }
@@ -99,6 +106,7 @@ namespace {
 std::optional<bool> form_of(const tile::Kernel& kernel, const DeviceTarget& target) {
   const auto rows = plan_rows(kernel, target);
   if (rows && !rows->crowded) return true;
+  if (plan_walk(kernel, target)) return false;
   if (plan_block(kernel, target)) return false;
   if (rows) return true;
   return std::nullopt;
@@ -125,6 +133,7 @@ KernelSource write(const tile::Kernel& kernel, const EntryPoint& entry, const De
   } else if (transpose == nullptr) {
     const auto* block = std::get_if<BlockSchedule>(schedule);
     if (schedule == nullptr || block != nullptr) {
+      if (const auto plan = plan_walk(kernel, target, block)) return emit_walk(kernel, entry, *plan);
       if (const auto plan = plan_block(kernel, target, block)) return emit_block(kernel, entry, *plan);
     }
   }
@@ -181,8 +190,9 @@ Target machine(const DeviceTarget& target, FuseOptions options) {
 std::vector<Schedule> schedules(const tile::Kernel& kernel, const DeviceTarget& target, std::size_t most) {
   const std::vector<Schedule> transposes = as_schedules(transpose_schedules(kernel, target, most));
   if (!transposes.empty()) return with_rows(transposes, rows_schedules(kernel, target, most), most);
-  return takes_rows(kernel, target) ? as_schedules(rows_schedules(kernel, target, most))
-                                    : as_schedules(block_schedules(kernel, target, most));
+  if (takes_rows(kernel, target)) return as_schedules(rows_schedules(kernel, target, most));
+  const std::vector<Schedule> walks = as_schedules(walk_schedules(kernel, target, most));
+  return walks.empty() ? as_schedules(block_schedules(kernel, target, most)) : walks;
 }
 
 bool fits(const tile::Kernel& kernel, const Schedule& schedule, const DeviceTarget& target) {
@@ -190,8 +200,10 @@ bool fits(const tile::Kernel& kernel, const Schedule& schedule, const DeviceTarg
     return plan_transpose(kernel, target, transpose).has_value();
   const auto* rows = std::get_if<RowsSchedule>(&schedule);
   if ((rows != nullptr) != takes_rows(kernel, target)) return false;
-  return rows != nullptr ? plan_rows(kernel, target, rows).has_value()
-                         : plan_block(kernel, target, &std::get<BlockSchedule>(schedule)).has_value();
+  if (rows != nullptr) return plan_rows(kernel, target, rows).has_value();
+  const auto& block = std::get<BlockSchedule>(schedule);
+  return plan_walk(kernel, target) ? plan_walk(kernel, target, &block).has_value()
+                                   : plan_block(kernel, target, &block).has_value();
 }
 
 KernelSource emit(const tile::Kernel& kernel, const std::string& symbol, const DeviceTarget& target,

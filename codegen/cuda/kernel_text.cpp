@@ -58,7 +58,7 @@ std::int64_t flops_of(const tile::Kernel& kernel) {
     }
   };
   section(kernel.prologue, kernel.instances());
-  section(kernel.body, kernel.instances() / kernel.partitions * kernel.row_count());
+  section(kernel.body, kernel.row_visits());
   section(kernel.epilogue, kernel.instances());
   return flops;
 }

@@ -1,4 +1,4 @@
-// Shared parts of all kernel forms (rows.h, transposes.h, blocks.h): lines of text, a kernel's names and
+// Shared parts of all kernel forms (rows.h, transposes.h, walks.h, blocks.h): lines of text, a kernel's names and
 // addresses, and the comment at its head.
 #pragma once
 

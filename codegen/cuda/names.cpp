@@ -28,16 +28,18 @@ std::size_t common_dots(const std::string& a, const std::string& b) {
 /// pointwise op, since C's functions have the same names.
 bool is_taken(const std::string& name) {
   static const std::set<std::string_view> words = {
-      "auto",     "bool",    "break",    "case",    "char",     "class",    "const",   "continue", "default",
-      "delete",   "do",      "double",   "else",    "enum",     "explicit", "extern",  "false",    "float",
-      "for",      "friend",  "goto",     "if",      "inline",   "int",      "long",    "mutable",  "new",
-      "operator", "private", "public",   "return",  "register", "short",    "signed",  "sizeof",   "static",
-      "struct",   "switch",  "template", "this",    "true",     "try",      "typedef", "union",    "using",
-      "virtual",  "void",    "while",    "bf16",    "f16",      "load",     "store",   "normal",   "uniform",
-      "philox",   "convert", "L",        "thread",  "group",    "row",      "lane",    "e",        "i",
-      "j",        "k",       "part",     "active",  "shared",   "first",    "end",     "base",     "outer",
-      "at",       "with",    "words",    "element", "dot",      "clamped",  "tile",    "down",     "right",
-      "multiply", "packet",  "P"};
+      "auto",    "bool",     "break",   "case",     "char",    "class",   "const",    "continue",
+      "default", "delete",   "do",      "double",   "else",    "enum",    "explicit", "extern",
+      "false",   "float",    "for",     "friend",   "goto",    "if",      "inline",   "int",
+      "long",    "mutable",  "new",     "operator", "private", "public",  "return",   "register",
+      "short",   "signed",   "sizeof",  "static",   "struct",  "switch",  "template", "this",
+      "true",    "try",      "typedef", "union",    "using",   "virtual", "void",     "while",
+      "bf16",    "f16",      "load",    "store",    "normal",  "uniform", "philox",   "convert",
+      "L",       "thread",   "group",   "row",      "lane",    "e",       "i",        "j",
+      "k",       "part",     "active",  "shared",   "first",   "end",     "base",     "outer",
+      "at",      "with",     "words",   "element",  "dot",     "clamped", "tile",     "down",
+      "right",   "multiply", "packet",  "P",        "stage",   "visit",   "visits",   "visits_each",
+      "fetch",   "own_row",  "half"};
   if (words.contains(name)) return true;
   const std::optional<ir::Opcode> op = ir::opcode_from_name(name);
   return op && ir::op_info(*op).op_class == ir::OpClass::pointwise;
@@ -63,7 +65,8 @@ std::vector<std::string> argument_names(const tile::Kernel& kernel) {
     first = false;
   }
   std::set<std::string> used;
-  for (const tile::Axis& axis : kernel.axes) used.insert({axis.name, axis.name + "_tile", axis.name + "_in"});
+  for (const tile::Axis& axis : kernel.axes)
+    used.insert({axis.name, axis.name + "_tile", axis.name + "_in", axis.name + "_end"});
   std::vector<std::string> names;
   for (const tile::Argument& argument : kernel.arguments) {
     const bool inside = argument.name.size() > prefix.size() && argument.name.starts_with(prefix);

@@ -673,7 +673,7 @@ REWIRE_DEVICE void put_tile(bf16* to, const float (&x)[4 * kWide], int row, int 
 // elements, a multiple of 8 as kColumns is. The four threads that share a row have pairs of each 8 columns; they
 // exchange them, so that each writes 8 neighbours.
 template <int kWide, int kRows, int kColumns, int kStride>
-REWIRE_DEVICE void store_tile(bf16* to, const float (&x)[4 * kWide], int row, int column) {
+REWIRE_DEVICE void store_tile(bf16* to, const float (&x)[4 * kWide], int row, int column, int rows = kRows) {
   const int thread = int(threadIdx.x) % 4;
 #pragma unroll
   for (int e = 0; e < 4 * kWide; e += 16) {
@@ -701,7 +701,7 @@ REWIRE_DEVICE void store_tile(bf16* to, const float (&x)[4 * kWide], int row, in
       Packet<bf16, 8> packet;
 #pragma unroll
       for (int k = 0; k < 8; ++k) packet.lane[k] = packet_of(pairs[k / 2]).lane[k % 2];
-      if (r < kRows && c < kColumns) *reinterpret_cast<Packet<bf16, 8>*>(to + r * kStride + c) = packet;
+      if (r < rows && c < kColumns) *reinterpret_cast<Packet<bf16, 8>*>(to + r * kStride + c) = packet;
     }
   }
 }
@@ -784,6 +784,46 @@ REWIRE_DEVICE void copy_rows(T* to, const T* from) {
     const int row = at / kPackets, column = at % kPackets * kPacket;
     if (first + kThreads <= kCount || at < kCount)
       copy_packet<kPacket * static_cast<int>(sizeof(T))>(to + row * kTo + column, from + row * kFrom + column);
+  }
+}
+
+// The same for a matrix of `rows` rows of kColumns elements, which are kStep apart in memory. What is beyond them, up
+// to kRows rows of kPadded elements, is zero.
+template <int kRows, int kColumns, int kPadded, int kFrom, int kStep, int kTo, int kPacket, int kThreads, class T>
+REWIRE_DEVICE void copy_tile(T* to, const T* from, int rows) {
+  constexpr int kPackets = kPadded / kPacket, kCount = kRows * kPackets;
+  constexpr bool kSameColumn = kThreads % kPackets == 0;  // a thread's packets are in rows at equal distances
+  const int thread = int(threadIdx.x), own_row = thread / kPackets;
+  const int own_column = thread % kPackets * kPacket;
+  T* const own_to = to + own_row * kTo + own_column;
+  const T* const own_from = from + own_row * kFrom + own_column * kStep;
+#pragma unroll
+  for (int first = 0; first < kCount; first += kThreads) {
+    const int at = first + thread, down = first / kPackets;
+    if (first + kThreads > kCount && at >= kCount) continue;
+    const int row = kSameColumn ? own_row + down : at / kPackets;
+    const int column = kSameColumn ? own_column : at % kPackets * kPacket;
+    T* const place = kSameColumn ? own_to + down * kTo : to + row * kTo + column;
+    if (row < rows && (kColumns == kPadded || column < kColumns)) {
+      copy_packet<kPacket * static_cast<int>(sizeof(T))>(
+          place, kSameColumn ? own_from + down * kFrom : from + row * kFrom + column * kStep);
+    } else {
+      put_packet<kPacket>(place, Packet<T, kPacket>{});
+    }
+  }
+}
+// `rows` elements of 4 bytes, kFrom apart, by a block; zero beyond them, up to kRows.
+template <int kRows, int kFrom, int kThreads, class T>
+REWIRE_DEVICE void copy_column(T* to, const T* from, int rows) {
+#pragma unroll
+  for (int first = 0; first < kRows; first += kThreads) {
+    const int row = first + int(threadIdx.x);
+    if (row >= kRows) continue;
+    if (row < rows) {
+      copy_packet<4>(to + row, from + row * kFrom);
+    } else {
+      to[row] = T(0);
+    }
   }
 }
 

@@ -17,7 +17,8 @@ using tile::AxisUse;
 using tile::Node;
 using tile::TileValue;
 
-constexpr std::int64_t kMostUnrolled = 4;  // rows of a part whose loads are in flight at once
+constexpr std::int64_t kMostUnrolled = 4;     // rows of a part whose loads are in flight at once
+constexpr std::int64_t kBoundedUnrolled = 8;  // the same, where rows are few on average but may be many
 
 class RowsWriter {
  public:
@@ -142,7 +143,7 @@ class RowsWriter {
   /// but written once.
   bool uneven() const {
     if (plan_.by_partition) {
-      return merges() && (kernel_.row_count() % plan_.groups != 0 ||
+      return merges() && (kernel_.bounds || kernel_.row_count() % plan_.groups != 0 ||
                           (kernel_.partitions > 1 && kernel_.rows_per_partition() % plan_.groups != 0));
     }
     return plan_.rows % (std::int64_t{plan_.groups} * plan_.repeats) != 0;
@@ -245,9 +246,15 @@ class RowsWriter {
                             : short_last
                                 ? fmt::format("minimum(first + {}, {})", part_rows, kernel_.row_count())
                                 : fmt::format("first + {}", part_rows);
-    lines_.line("const int first = {}, end = {};", first, end);
+    if (kernel_.bounds) {
+      lines_.line("const int first = maximum({}, 0), end = minimum({}, {});",
+                  values_.read(kernel_.bounds->first).text, values_.read(kernel_.bounds->end).text, end);
+    } else {
+      lines_.line("const int first = {}, end = {};", first, end);
+    }
     const std::string name = row_name();
-    const std::int64_t unroll = std::min<std::int64_t>((part_rows + step - 1) / step, kMostUnrolled);
+    const std::int64_t unroll = std::min<std::int64_t>((part_rows + step - 1) / step,
+                                                       kernel_.bounds ? kBoundedUnrolled : kMostUnrolled);
     if (!reduces(plan_.body) && unroll > 1) lines_.directive(fmt::format("#pragma unroll {}", unroll));
     if (step == 1) {
       lines_.open("for (int {0} = first; {0} < end; ++{0})", name);

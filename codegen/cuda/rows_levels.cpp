@@ -240,7 +240,7 @@ bool RowLevels::adds_up() const {
 
 bool is_row_kernel(const Kernel& kernel) {
   const std::vector<std::int32_t> lane_axes = axes_of(kernel, AxisUse::lane);
-  bool rows = true;
+  bool rows = kernel.short_tiles.empty();
   visit_nodes(kernel, [&](const Node& node) {
     if (std::holds_alternative<tile::Dot>(node)) rows = false;
     const auto* reduce = std::get_if<tile::Reduce>(&node);

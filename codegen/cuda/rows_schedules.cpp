@@ -188,6 +188,7 @@ std::vector<Cut> cuts_of_lanes(const RowFacts& facts) {
   const int least = walks_long ? kSectorLanes : kSideBySide;
   std::vector<Cut> list;
   for (int threads = 1; threads <= most_threads_of_lanes(facts); threads *= 2) {
+    if (facts.bounded && threads < 32) continue;
     for (int chunks = 1; chunks <= kMostChunks && chunks * vector <= budget; ++chunks) {
       if (chunks > 1 && chunks > filled) continue;  // use more threads first
       const int side_by_side = threads * vector;    // lanes that neighbouring threads load at once
@@ -219,6 +220,7 @@ bool merges_in_room(const RowsSchedule& schedule) {
 int groups_of(const RowFacts& facts, const RowsSchedule& schedule, int block_threads) {
   if (is_block_row(facts, schedule)) return 1;
   if (facts.by_partition && !facts.adds_up) return std::max(1, 32 / schedule.threads);
+  if (facts.bounded) return 1;
   const std::int64_t walked = facts.by_partition ? facts.rows_per_partition() : facts.rows;
   RowsSchedule next = schedule;
   next.groups = std::max(block_threads / next.threads, 1);
@@ -269,6 +271,7 @@ bool fits_groups(const RowFacts& facts, const RowsSchedule& schedule) {
   if (schedule.resident_blocks > 1 && schedule.resident_blocks * threads > kMostResident) return false;
   if (is_block_row(facts, schedule)) return schedule.groups == 1;
   if (!facts.by_partition) return true;
+  if (facts.bounded) return schedule.groups == 1;
   if (!facts.adds_up) return schedule.groups == std::max(1, 32 / schedule.threads);
   return merges_in_room(schedule);
 }
@@ -290,6 +293,9 @@ RowFacts row_facts(const Kernel& kernel, const RowLevels& levels, const DeviceTa
   facts.lanes = extent_of(kernel, axes_of(kernel, AxisUse::lane));
   facts.rows = kernel.row_count();
   facts.outer = extent_of(kernel, axes_of(kernel, AxisUse::outer));
+  facts.bounded = kernel.bounds.has_value();
+  if (facts.bounded)  // of an instance, on average
+    facts.rows = std::max<std::int64_t>(1, kernel.bounds->visits / facts.outer);
   const bool has_rows = !axes_of(kernel, AxisUse::row).empty();
   if (!has_rows) std::swap(facts.outer, facts.rows);
   facts.partitions = kernel.partitions;

@@ -19,6 +19,7 @@ struct RowFacts {
   std::int64_t outer = 1;       // points of the outer axes
   std::int64_t partitions = 1;  // of the rows
   bool by_partition = false;    // each block walks one partition; false: rows are independent
+  bool bounded = false;         // a block walks few rows, in their order, so it is one group
   bool adds_up = true;          // all carried values are additive
   bool has_reduction = false;
   bool is_one_block = false;     // what it reads and writes is at one place for several rows or lanes

@@ -29,7 +29,7 @@ struct RowsSchedule {
   bool operator==(const RowsSchedule&) const = default;
 };
 
-/// The schedule of a block kernel (blocks_plan.h).
+/// The schedule of a block kernel (blocks_plan.h), or of one that walks tiles (walks_plan.h), which has no widths.
 struct BlockSchedule {
   int threads = 256;
   int resident_blocks = 1;

@@ -11,6 +11,7 @@
 #include "codegen/cost.h"
 #include "codegen/cuda/blocks_plan.h"
 #include "codegen/cuda/rows_plan.h"
+#include "codegen/cuda/walks_plan.h"
 #include "codegen/library/device_attention.h"
 #include "codegen/library/device_convolution.h"
 #include "codegen/library/device_gemm.h"
@@ -181,6 +182,10 @@ class KernelTime {
   std::set<const tile::Node*> on_tensor_cores() const {
     std::set<const tile::Node*> nodes;
     if (!std::holds_alternative<BlockSchedule>(schedule_)) return nodes;
+    if (plan_walk(kernel_, target_)) {
+      for (const auto& product : work_.products) nodes.insert(product.first);
+      return nodes;
+    }
     const std::optional<BlockPlan> plan = plan_block(kernel_, target_);
     for (const auto* section : {&plan->prologue, &plan->body, &plan->epilogue}) {
       for (const BlockStep& step : *section) {

@@ -475,12 +475,14 @@ std::vector<bool> varying_values(const Kernel& kernel, const std::vector<int>& t
 
 std::optional<TransposePlan> plan_transpose(const Kernel& kernel, const DeviceTarget& target,
                                             const TransposeSchedule* schedule) {
+  if (kernel.bounds || !kernel.short_tiles.empty()) return std::nullopt;
   TransposePlanner planner(kernel, target);
   return schedule != nullptr ? planner.plan(*schedule) : planner.modelled();
 }
 
 std::vector<TransposeSchedule> transpose_schedules(const Kernel& kernel, const DeviceTarget& target,
                                                    std::size_t most) {
+  if (kernel.bounds || !kernel.short_tiles.empty()) return {};
   return TransposePlanner(kernel, target).schedules(most);
 }
 

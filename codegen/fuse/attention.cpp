@@ -65,6 +65,7 @@ tile::AttentionShape shape_of(const ir::Op& op, ir::DType dtype, const ir::Shape
   shape.tile_elements = grain.attention_elements;
   shape.adds_in_memory = grain.attention_adds_in_memory;
   if (shape.narrow) {
+    shape.walked_tokens = grain.narrow_walked_tokens;
     shape.tile_elements = gradient ? grain.narrow_gradient_elements : grain.narrow_attention_elements;
     if (gradient) {
       shape.summed_width = grain.narrow_summed_width;

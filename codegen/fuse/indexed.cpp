@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "codegen/fuse/ranked_scatter.h"
 #include "codegen/fuse/storage.h"
 #include "ir/builder.h"
 #include "ir/opcodes.h"
@@ -128,7 +129,7 @@ bool is_counted(const ir::Function& function, const Op& op, const WorkGrain& gra
   const std::int64_t places = grain.counted_places;
   if (op.code != Opcode::sort && op.code != Opcode::scatter_add) return false;
   const ir::TensorType& type = function.type(op.operands[0]);
-  if (type.dtype == DType::u8) return false;
+  if (type.dtype == DType::u8 || is_ranked_scatter(function, op, grain)) return false;
   const ir::AxisView view =
       ir::view_around(type.shape, ir::normal_axis(op.attributes.get_int("axis"), type.rank()));
   if (op.code == Opcode::sort) return view.extent <= places;

@@ -6,6 +6,7 @@
 #include "codegen/fuse/emit.h"
 #include "codegen/fuse/grouping.h"
 #include "codegen/fuse/plain_kernels.h"
+#include "codegen/fuse/ranked_scatter.h"
 #include "codegen/fuse/storage.h"
 #include "codegen/lowering_steps.h"
 #include "codegen/program.h"
@@ -94,6 +95,9 @@ class Lowering {
       const bool has_kernels = is_attention(op) && (dtype == ir::DType::f32 || dtype == ir::DType::bf16);
       if (has_kernels && !(library_computes_ && library_computes_(program_, call))) {
         emit_attention_kernels(node, call);
+      } else if (is_ranked_scatter(function(), op, grain_)) {
+        for (KernelLaunch& launch : emit_ranked_scatter(program_, call, grain_))
+          program_.launches.push_back(std::move(launch));
       } else {
         lacks_sums_ = lacks_sums_ || !node.sums.empty();
         program_.launches.push_back(std::move(call));

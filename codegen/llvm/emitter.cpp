@@ -167,6 +167,8 @@ void Emitter::decompose(Value* linear, tile::AxisUse use) {
 }
 
 void Emitter::emit_rows() {
+  if (program_.kernel.bounds || !program_.kernel.short_tiles.empty())
+    internal_error("tile kernel {}: row bounds and short tiles are a GPU's", program_.kernel.name);
   for (std::size_t i = 0; i < program_.kernel.carried.size(); ++i) {
     const tile::Carried& carried = program_.kernel.carried[i];
     if (!program_.info(carried.initial).lanes.empty()) continue;

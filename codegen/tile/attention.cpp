@@ -1,12 +1,10 @@
 // Writes the kernels of attention.h node by node.
 #include "codegen/tile/attention.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <map>
-#include <numbers>
 
+#include "codegen/tile/attention_nodes.h"
+#include "codegen/tile/attention_walks.h"
 #include "ir/opcodes.h"
 
 namespace rewire::codegen::tile {
@@ -14,13 +12,6 @@ namespace {
 
 using ir::DType;
 using ir::Opcode;
-using Lanes = std::vector<std::int32_t>;
-
-/// A part of the queries or keys: `tiles` tiles of `size` from token `first` on.
-struct Part {
-  std::int64_t first = 0, tiles = 1, size = 1;
-  std::int64_t end() const { return first + tiles * size; }
-};
 
 /// Cuts the one tile of `tokens` into tiles of at most `most`, in one or two parts. Sizes are as even as possible.
 /// With `squares`, products go in squares of 16, so sizes are multiples of 16 and a rest.
@@ -47,9 +38,9 @@ constexpr std::int64_t row_of(std::int64_t elements) {
   return (elements + 7) / 8 * 8 + 8;
 }
 
-constexpr std::int64_t kStreamed = 16;  // queries at once, at least, where a program walks them
-constexpr std::int64_t kRowSums = 4;    // elements on chip per query: lse and D in f32
-constexpr double kUnseen = -1e30;       // the logit of a key that the query does not see
+constexpr std::int64_t kLargeTile = 96;  // tokens beside all of the other side, for which no tiles are walked
+constexpr std::int64_t kStreamed = 16;   // queries at once, at least, where a program walks them
+constexpr std::int64_t kRowSums = 4;     // elements on chip per query: lse and D in f32
 
 /// A range of one side's tokens, and the tokens of the other side that these see, or that see these.
 struct Range {
@@ -97,26 +88,11 @@ struct Gradient {
   bool streams = false;                // walks the queries, so D has its own load of do
 };
 
-class AttentionWriter {
+class AttentionWriter : AttentionNodes {
  public:
-  /// Query tokens are the lanes m, key tokens the lanes n; each is a tile of its part. With `keys_first`,
-  /// values that have both lanes have the keys n as rows.
-  /// The query heads of a key head are outer too, or with `walks_groups` rows.
-  AttentionWriter(const AttentionShape& shape, std::string name, const Part& queries, const Part& keys,
-                  bool keys_first = false, bool walks_groups = false)
-      : shape_(shape), queries_(queries), keys_(keys) {
-    kernel_.name = std::move(name);
-    batch_ = axis("b", shape.batch, AxisUse::outer);
-    head_ = axis("h", shape.heads, AxisUse::outer);
-    if (shape.groups > 1) group_ = axis("g", shape.groups, walks_groups ? AxisUse::row : AxisUse::outer);
-    query_tile_ = axis("i", queries.tiles, AxisUse::outer);
-    key_tile_ = axis("j", keys.tiles, AxisUse::outer);
-    if (keys_first) n_ = axis("n", keys.size, AxisUse::lane);
-    m_ = axis("m", queries.size, AxisUse::lane);
-    if (!keys_first) n_ = axis("n", keys.size, AxisUse::lane);
-    d_ = axis("d", shape.width, AxisUse::lane);
-    e_ = shape.value_width == shape.width ? d_ : axis("dv", shape.value_width, AxisUse::lane);
-  }
+  AttentionWriter(const AttentionShape& shape, const char* what, const Part& queries, const Part& keys,
+                  const AttentionWalk& walk = {})
+      : AttentionNodes(shape, attention_name(what, shape, queries, keys), queries, keys, walk) {}
 
   Kernel forward() {
     argument("q", ArgumentUse::read);
@@ -187,248 +163,7 @@ class AttentionWriter {
     if (shape_.dv_sums) store_sums("dv_sums", *shape_.dv_sums, n_, dv_value);
     return std::move(kernel_);
   }
-
- private:
-  std::int32_t axis(std::string name, std::int64_t extent, AxisUse use) {
-    kernel_.axes.push_back({std::move(name), extent, use});
-    return static_cast<std::int32_t>(kernel_.axes.size()) - 1;
-  }
-
-  std::int32_t argument(std::string name, ArgumentUse use) {
-    return argument(std::move(name), use, shape_.dtype);
-  }
-  std::int32_t argument(std::string name, ArgumentUse use, DType dtype) {
-    kernel_.arguments.push_back({std::move(name), dtype, use});
-    return static_cast<std::int32_t>(kernel_.arguments.size()) - 1;
-  }
-
-  TileValue value(Lanes lanes, DType dtype = DType::f32) {
-    kernel_.values.push_back({dtype, std::move(lanes)});
-    return {static_cast<std::int32_t>(kernel_.values.size()) - 1};
-  }
-  const Lanes& lanes(TileValue of) const { return kernel_.values[static_cast<std::size_t>(of.id)].lanes; }
-
-  bool has_rows() const {
-    return group_ >= 0 && kernel_.axes[static_cast<std::size_t>(group_)].use == AxisUse::row;
-  }
-
-  static std::int64_t& stride(Access& access, std::int32_t axis) {
-    return access.strides[static_cast<std::size_t>(axis)];
-  }
-
-  /// Adds the steps along the token axis `token` (m or n) of its tile, and along the heads.
-  void walk(Access& access, std::int32_t token, std::int64_t by) const {
-    const Part& part = token == m_ ? queries_ : keys_;
-    access.offset += part.first * by;
-    stride(access, token == m_ ? query_tile_ : key_tile_) = part.size * by;
-    stride(access, token) = by;
-  }
-  void walk_heads(Access& access, const AttentionView& view, bool of_queries) const {
-    const bool grouped = of_queries && group_ >= 0;
-    stride(access, batch_) = view.batch;
-    stride(access, head_) = grouped ? shape_.groups * view.head : view.head;
-    if (grouped) stride(access, group_) = view.head;
-  }
-  Access start(std::int32_t argument, const AttentionView& view) const {
-    return {argument, view.offset, std::vector<std::int64_t>(kernel_.axes.size()), 0};
-  }
-
-  /// Returns an access of a [token] or [token, channel] tile, whose lanes these are.
-  Access access(std::int32_t argument, const AttentionView& view, std::int32_t token, const Lanes& of) const {
-    Access result = start(argument, view);
-    walk_heads(result, view, token == m_);
-    walk(result, token, view.token);
-    for (const std::int32_t lane : of)
-      if (lane != token) stride(result, lane) = view.channel;
-    return result;
-  }
-
-  TileValue load(const Access& from, Lanes of, DType dtype = DType::f32) {
-    const TileValue result = value(std::move(of), dtype);
-    nodes_->push_back(Load{result, from, {}, 0, 0});
-    return result;
-  }
-  TileValue load(std::int32_t argument, const AttentionView& view, std::int32_t token, const Lanes& of) {
-    return load(access(argument, view, token, of), of);
-  }
-
-  void store(std::int32_t argument, const AttentionView& view, std::int32_t token, TileValue what) {
-    nodes_->push_back(Store{what, access(argument, view, token, lanes(what)), {}});
-  }
-
-  /// Stores the sums of a result over its tokens.
-  void store_sums(const char* name, const AttentionView& view, std::int32_t token, TileValue what) {
-    const TileValue sums = reduce(ReduceKind::sum, narrow(what), token);
-    Access to = start(argument(name, ArgumentUse::write, DType::f32), view);
-    walk_heads(to, view, false);
-    stride(to, lanes(sums)[0]) = view.channel;
-    nodes_->push_back(Store{sums, to, {}});
-  }
-
-  /// Prepares the sum of dv or dk over rows, or one that begins with what memory holds.
-  void begin_sum(std::int32_t argument, const AttentionView& view, const Lanes& of, bool loads) {
-    TileValue initial = loads ? load(argument, view, n_, of) : constant(0, of);
-    if (has_rows()) {
-      kernel_.carried.push_back({initial, value(of), {}, {}});
-      initial = kernel_.carried.back().entry;
-    }
-    sums_[argument] = initial;
-  }
-  /// Adds to that sum, and stores it at the end. Without one, stores the value.
-  void sum_up(std::int32_t argument, const AttentionView& view, TileValue what) {
-    const auto sum = sums_.find(argument);
-    if (sum == sums_.end()) return store(argument, view, n_, what);
-    const TileValue total = op(Opcode::add, {sum->second, what});
-    if (!has_rows()) return store(argument, view, n_, total);
-    const auto carried = std::ranges::find(kernel_.carried, sum->second, &Carried::entry);
-    carried->next = total;
-    carried->last = value(lanes(total));
-    kernel_.epilogue.push_back(Store{carried->last, access(argument, view, n_, lanes(total)), {}});
-  }
-
-  /// Adds the bias to the logits, and takes out the keys that a query does not see.
-  TileValue seen(TileValue s) {
-    const Lanes both = {std::min(m_, n_), std::max(m_, n_)};
-    if (shape_.bias) {
-      Access from = start(argument("bias", ArgumentUse::read, DType::f32), *shape_.bias);
-      walk_heads(from, *shape_.bias, true);
-      walk(from, m_, shape_.bias->token);
-      walk(from, n_, shape_.bias->channel);
-      s = op(Opcode::add, {s, scaled(load(from, both), unit())});
-    }
-    TileValue sees;
-    const auto require = [&](TileValue a, TileValue b, const char* direction) {
-      const TileValue holds = op(Opcode::compare, {a, b}, DType::i1, direction);
-      sees = sees ? op(Opcode::logical_and, {sees, holds}, DType::i1) : holds;
-    };
-    if (shape_.causal) {
-      const TileValue query = token_number(m_), key = token_number(n_);
-      require(query, key, "ge");
-      if (shape_.window > 0) {
-        const TileValue behind = op(Opcode::sub, {query, key}, DType::i32);
-        require(behind, constant(static_cast<double>(shape_.window), {}, DType::i32), "lt");
-      }
-    }
-    if (shape_.documents) {
-      const std::int32_t numbers = argument("documents", ArgumentUse::read, DType::i32);
-      const auto numbers_of = [&](std::int32_t token) {
-        Access from = start(numbers, *shape_.documents);
-        stride(from, batch_) = shape_.documents->batch;
-        walk(from, token, shape_.documents->token);
-        return load(from, {token}, DType::i32);
-      };
-      require(numbers_of(m_), numbers_of(n_), "eq");
-    }
-    return sees ? op(Opcode::select, {sees, s, constant(kUnseen)}) : s;
-  }
-
-  /// Returns the numbers of a tile's tokens, in i32.
-  TileValue token_number(std::int32_t token) {
-    const Part& part = token == m_ ? queries_ : keys_;
-    const auto index = [&](std::int32_t axis, Lanes of) {
-      const TileValue result = value(std::move(of), DType::i32);
-      nodes_->push_back(Index{result, axis});
-      return result;
-    };
-    const auto whole = [&](std::int64_t number) {
-      return constant(static_cast<double>(number), {}, DType::i32);
-    };
-    TileValue first = whole(part.first);
-    if (part.tiles > 1) {
-      const TileValue tile = index(token == m_ ? query_tile_ : key_tile_, {});
-      first = op(Opcode::add, {first, op(Opcode::mul, {tile, whole(part.size)}, DType::i32)}, DType::i32);
-    }
-    return op(Opcode::add, {index(token, {token}), first}, DType::i32);
-  }
-
-  /// Computes D for the tile's queries. `kept`: stores it too.
-  TileValue row_sums(TileValue go, std::int32_t output, bool kept) {
-    const TileValue o = load(output, shape_.output, m_, {m_, e_});
-    const TileValue delta = reduce(ReduceKind::sum, op(Opcode::mul, {go, o}), e_);
-    if (kept) store(argument("delta", ArgumentUse::write, DType::f32), dense_rows(), m_, delta);
-    return delta;
-  }
-  TileValue read_row_sums() {
-    return load(argument("delta", ArgumentUse::read, DType::f32), dense_rows(), m_, {m_});
-  }
-  /// Returns the layout of D in memory: a dense [batch, heads, queries].
-  AttentionView dense_rows() const {
-    return {0, shape_.heads * shape_.groups * shape_.queries, shape_.queries, 1, 0};
-  }
-
-  TileValue constant(double number, Lanes of = {}, DType dtype = DType::f32) {
-    const TileValue result = value(std::move(of), dtype);
-    nodes_->push_back(Constant{result, number});
-    return result;
-  }
-
-  TileValue op(Opcode code, std::vector<TileValue> operands, DType dtype = DType::f32,
-               std::string direction = "") {
-    Lanes all;
-    for (TileValue operand : operands) {
-      for (std::int32_t lane : lanes(operand)) {
-        if (std::find(all.begin(), all.end(), lane) == all.end()) all.push_back(lane);
-      }
-    }
-    std::sort(all.begin(), all.end());
-    const TileValue result = value(std::move(all), dtype);
-    nodes_->push_back(Pointwise{result, code, std::move(operands), std::move(direction)});
-    return result;
-  }
-
-  TileValue scaled(TileValue operand, double by) {
-    return by == 1 ? operand : op(Opcode::mul, {operand, constant(by)});
-  }
-
-  /// A narrow kernel's exponents are those of two, which a GPU computes in one instruction. unit() is what
-  /// they are multiplied by for that, and power() returns the power.
-  double unit() const { return shape_.narrow ? std::numbers::log2e : 1; }
-  TileValue power(TileValue exponent) {
-    return shape_.narrow ? op(Opcode::pow, {constant(2), exponent}) : op(Opcode::exp, {exponent});
-  }
-
-  /// Rounds a value to bf16, if tensor cores are to multiply it.
-  TileValue narrow(TileValue operand) {
-    if (!shape_.narrow) return operand;
-    for (const DType dtype : {DType::bf16, DType::f32}) {
-      const TileValue rounded = value(lanes(operand), dtype);
-      nodes_->push_back(Pointwise{rounded, Opcode::cast, {operand}, ""});
-      operand = rounded;
-    }
-    return operand;
-  }
-
-  TileValue reduce(ReduceKind kind, TileValue operand, std::int32_t over) {
-    Lanes rest = lanes(operand);
-    std::erase(rest, over);
-    const TileValue result = value(std::move(rest));
-    nodes_->push_back(Reduce{result, kind, operand, {over}});
-    return result;
-  }
-
-  TileValue dot(TileValue a, TileValue b, std::int32_t contract) {
-    Lanes rest = lanes(a);
-    rest.insert(rest.end(), lanes(b).begin(), lanes(b).end());
-    std::erase(rest, contract);
-    std::sort(rest.begin(), rest.end());
-    const TileValue result = value(std::move(rest));
-    nodes_->push_back(Dot{result, a, b, contract});
-    return result;
-  }
-
-  const AttentionShape& shape_;
-  const Part queries_, keys_;
-  Kernel kernel_;
-  std::vector<Node>* nodes_ = &kernel_.prologue;  // the section that is being written
-  std::map<std::int32_t, TileValue> sums_;        // by argument: dv and dk so far
-  std::int32_t batch_ = 0, head_ = 0, group_ = -1, query_tile_ = 0, key_tile_ = 0;
-  std::int32_t m_ = 0, n_ = 0, d_ = 0, e_ = 0;
 };
-
-std::string name_of(const char* what, const AttentionShape& shape, const Part& queries, const Part& keys) {
-  return fmt::format("{}_{}x{}_{}x{}x{}", what, shape.batch, shape.heads * shape.groups, queries.size,
-                     keys.size, shape.width);
-}
 
 /// Returns the room of the sums over tokens, if there are any: in f32, a row of partial sums for 16 tokens.
 std::int64_t token_sums(const AttentionShape& shape, std::int64_t tokens,
@@ -479,11 +214,11 @@ bool walks_queries(const AttentionShape& shape) {
 }  // namespace
 
 std::vector<Kernel> attention_forward(const AttentionShape& shape) {
+  if (walks_tiles(shape)) return walked_forward(shape);
   std::vector<Kernel> kernels;
   for (const auto& [own, keys] : query_ranges(shape)) {
     for (const Part& queries : cut(own, most_pairs(shape) / keys.size, shape.narrow)) {
-      kernels.push_back(
-          AttentionWriter(shape, name_of("attention", shape, queries, keys), queries, keys).forward());
+      kernels.push_back(AttentionWriter(shape, "attention", queries, keys).forward());
     }
   }
   return kernels;
@@ -498,8 +233,7 @@ bool sums_tokens(const AttentionShape& shape) {
 
 std::vector<Kernel> attention_backward(const AttentionShape& shape) {
   const auto write = [&](const char* what, const Part& queries, const Part& keys, const Gradient& gradient) {
-    return AttentionWriter(shape, name_of(what, shape, queries, keys), queries, keys,
-                           shape.narrow && gradient.keys, gradient.keys)
+    return AttentionWriter(shape, what, queries, keys, {shape.narrow && gradient.keys, gradient.keys})
         .backward(gradient);
   };
   std::vector<Kernel> kernels;
@@ -528,6 +262,12 @@ std::vector<Kernel> attention_backward(const AttentionShape& shape) {
            (row + (scores + held_by_mask(shape)) * row_of(others));
   };
   const std::int64_t sums = (shape.width - 1) / shape.summed_width;  // 0: registers hold dk and dv
+  const std::int64_t least = std::min(most(shape.queries, shape.keys, sums > 1 ? 1 : 0),
+                                      most(shape.queries, shape.queries, std::min<std::int64_t>(sums, 2)));
+  // With groups the sums of dk and dv would be on chip for all keys, from head to head.
+  const bool sums_by_group = shape.narrow && shape.walked_tokens > 0 && shape.groups > 1;
+  if (sums_by_group || (walks_tiles(shape) && (shape.causal || least < kLargeTile)))
+    return walked_backward(shape);
   for (const auto& [own, keys] : ranges) {
     for (const Part& queries : cut(own, most(own.size, keys.size, sums > 1 ? 1 : 0), shape.narrow))
       kernels.push_back(write("attention_grad_q", queries, keys, {true, false}));

@@ -14,6 +14,9 @@
 // Causal: the queries are cut into ranges of equal size, each with the keys that its queries see, so of the
 // pairs that no query sees few are computed: 3 of 16 with four ranges. A gradient that is one program per
 // head becomes one kernel for each range, the last range first: the others add to what dk and dv hold.
+// Walks: where more than `walked_tokens` queries or keys do not fit on chip, a narrow kernel walks the other side
+// in tiles (attention_walks.h). So no tile is smaller than tensor cores like.
+//
 // Groups of heads: the kernels that compute dk and dv walk the query heads of a key head as rows.
 //
 // `narrow`: p and ds are rounded to bf16 before they are multiplied, as q, k, v and do are in memory, so
@@ -66,6 +69,8 @@ struct AttentionShape {
   // For a narrow gradient, the most keys, and the most elements of dk (of keys in parts of 64), for which a
   // program can walk the queries with k and v on chip. 0: there is no such program.
   std::int64_t streamed_keys = 0, streamed_sums = 0;
+  // For a narrow shape: with more queries or keys, kernels walk tiles. 0: they never do.
+  std::int64_t walked_tokens = 0;
 };
 
 /// Returns the kernels of the forward pass. Arguments: q, k, v, output, lse, and bias and documents if the

@@ -22,6 +22,8 @@ class Printer {
       for (const Carried& carried : kernel_.carried) {
         write("  carry {} = {} -> {}\n", typed(carried.entry), value(carried.initial), value(carried.last));
       }
+      if (kernel_.bounds)
+        write("  rows from {} to {}\n", value(kernel_.bounds->first), value(kernel_.bounds->end));
       nodes(kernel_.body);
       for (const Carried& carried : kernel_.carried) {
         write("  yield {} = {}\n", value(carried.entry), value(carried.next));
@@ -64,6 +66,9 @@ class Printer {
     } else {
       order_of_axes();
     }
+    for (const ShortTile& tile : kernel_.short_tiles)
+      write("  {} of tiles {} of {}\n", tile.count, axis_name(static_cast<std::size_t>(tile.tile)),
+            axis_name(static_cast<std::size_t>(tile.lane)));
     for (std::size_t i = 0; i < kernel_.arguments.size(); ++i) {
       const Argument& argument = kernel_.arguments[i];
       write("  {} {} {}\n",

@@ -84,6 +84,7 @@ void merge(Kernel& kernel, std::int32_t high) {
 }  // namespace
 
 void merge_axes(Kernel& kernel) {
+  if (kernel.bounds || !kernel.short_tiles.empty()) return;  // they name axes and values
   for (std::int32_t high = static_cast<std::int32_t>(kernel.axes.size()) - 2; high >= 0; --high) {
     if (can_merge(kernel, high)) merge(kernel, high);
   }

@@ -26,4 +26,8 @@ std::int64_t Kernel::rows_per_partition() const {
   return (row_count() + partitions - 1) / partitions;
 }
 
+std::int64_t Kernel::row_visits() const {
+  return bounds ? bounds->visits : instances() / partitions * row_count();
+}
+
 }  // namespace rewire::codegen::tile

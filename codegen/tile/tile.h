@@ -18,6 +18,8 @@
 //   prologue            once
 //   for each row        `body`; carried values pass from row to row
 //   epilogue            once; reads the last values of the carried values
+// With RowBounds, an instance walks only some of the rows, which its prologue computes: in causal attention the
+// keys that a tile of queries sees.
 // A kernel without row axes has an empty body and does everything in the prologue.
 //
 // Example: the backward pass of LayerNorm over 3200 rows of 192. The gradients of weight and bias are
@@ -31,6 +33,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -144,6 +147,21 @@ struct Argument {
   ArgumentUse use = ArgumentUse::read;
 };
 
+/// The rows that an instance walks, along the last row axis: from `first` up to and without `end`, cut off at the
+/// axis' ends. Other row axes are walked whole. Only in a kernel with one partition.
+struct RowBounds {
+  TileValue first, end;     // scalars i32 of the prologue
+  std::int64_t visits = 0;  // by all instances together, as far as it is known: what costs are counted by
+};
+
+/// The last tile of an axis in tiles may be short. The point of index i along the outer or row axis `tile` and
+/// l along `lane` is number i x extent(lane) + l. From `count` on, loads that move along the lane give 0, and
+/// such stores write nothing.
+struct ShortTile {
+  std::int32_t tile = 0, lane = 0;
+  std::int64_t count = 1;
+};
+
 struct Kernel {
   std::string name;                 // readable, unique in its program: "join_norm_3200x192"
   std::vector<std::string> origin;  // the IR ops that it computes: "%12 residual blocks.3.attn"
@@ -153,11 +171,15 @@ struct Kernel {
   std::vector<ValueInfo> values;
   std::vector<Node> prologue, body, epilogue;
   std::vector<Carried> carried;
+  std::optional<RowBounds> bounds;
+  std::vector<ShortTile> short_tiles;
 
   std::int64_t instances() const;  // product of the outer extents x partitions
   std::int64_t row_count() const;  // product of the row extents; 1 without row axes
   /// Returns the rows of a partition: p walks rows [p x this, (p + 1) x this), cut off at row_count().
   std::int64_t rows_per_partition() const;
+  /// Returns how often all instances together run the body.
+  std::int64_t row_visits() const;
 };
 
 /// Returns the readable text of a kernel: `rewire dump --stage tile`. Deterministic.

@@ -20,6 +20,9 @@
 //  11 Random: seed and step are i64 scalars. The result is f32 or f64 and has the lanes of the element
 //     access.
 //  12 Carried: initial comes from the prologue. initial, entry, next and last have one type.
+//  13 Row bounds: i32 scalars of the prologue, with row axes and one partition.
+//  14 A short tile: an outer or row axis and a lane axis, in neither of which another has a part. Its count ends
+//     in the last tile.
 #include <fmt/format.h>
 #include <iterator>
 
@@ -43,6 +46,7 @@ class Verifier {
 
   void run() {
     check_axes();
+    check_short_tiles();
     for (std::size_t id = 0; id < kernel_.values.size(); ++id) check_lanes(id);
     section("prologue", kernel_.prologue);
     const std::vector<bool> prologue = defined_;
@@ -52,6 +56,7 @@ class Verifier {
       define(carried.entry);
       same_type(carried.initial, carried.entry);
     }
+    check_bounds();
     in_body_ = true;
     section("body", kernel_.body);
     in_body_ = false;
@@ -95,6 +100,36 @@ class Verifier {
     require(kernel_.partitions >= 1 && kernel_.partitions <= kernel_.row_count(), "{} partitions of {} rows",
             kernel_.partitions, kernel_.row_count());
     require(rows || (kernel_.body.empty() && kernel_.carried.empty()), "a body without row axes");
+  }
+
+  void check_bounds() {
+    if (!kernel_.bounds) return;
+    where_ = "row bounds";
+    require(kernel_.partitions == 1 && !kernel_.body.empty(), "{} partitions", kernel_.partitions);
+    for (const TileValue value : {kernel_.bounds->first, kernel_.bounds->end}) {
+      use(value);
+      require(info(value).dtype == ir::DType::i32 && info(value).lanes.empty(), "%{} is not an i32 scalar",
+              value.id);
+    }
+  }
+
+  void check_short_tiles() {
+    where_ = "short tiles";
+    for (const ShortTile& one : kernel_.short_tiles) {
+      const auto axis = [&](std::int32_t index) -> const Axis& {
+        return kernel_.axes.at(static_cast<std::size_t>(index));
+      };
+      require(axis(one.tile).use != AxisUse::lane && axis(one.lane).use == AxisUse::lane, "axes {} and {}",
+              axis(one.tile).name, axis(one.lane).name);
+      require(std::ranges::count_if(kernel_.short_tiles,
+                                    [&](const ShortTile& other) {
+                                      return other.tile == one.tile || other.lane == one.lane;
+                                    }) == 1,
+              "two of them share an axis");
+      const std::int64_t all = axis(one.tile).extent * axis(one.lane).extent;
+      require(one.count <= all && one.count > all - axis(one.lane).extent, "{} points in {} tiles", one.count,
+              axis(one.tile).extent);
+    }
   }
 
   void check_lanes(std::size_t id) {

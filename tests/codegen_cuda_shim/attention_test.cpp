@@ -60,6 +60,21 @@ constexpr Heads kWalked[] = {{1, 2, 197, 197, 64},
                              {1, 1, 210, 210, 64, 1, 0, ", causal = true"},
                              {1, 2, 230, 230, 40, 1, 0, ", bias = true"}};
 
+/// Heads of which a block holds a tile of queries and walks tiles of keys, or the other way about.
+constexpr Heads kTiled[] = {
+    {1, 2, 300, 300, 64, 1, 0, ", causal = true"},
+    {1, 1, 257, 400, 33},
+    {2, 1, 400, 257, 128},
+    {1, 1, 513, 513, 40, 2, 0, ", causal = true, window = 100"},
+    {1, 1, 320, 320, 64, 3, 48, ", causal = true, window = 5"},
+    {1, 1, 290, 290, 96, 2, 0, ", documents = true"},
+    {1, 1, 270, 270, 80, 1, 104, ", causal = true, documents = true"},
+    {1, 2, 265, 265, 32, 1, 0, ", bias = true"},
+    {1, 1, 384, 384, 16, 2, 24, ", causal = true, window = 65, bias = true, documents = true"},
+    {1, 1, 3, 301, 64, 2},
+    {1, 1, 20, 250, 128, 2},
+    {1, 1, 301, 3, 64}};
+
 /// Forward and gradient of heads that are windows of one projection, where there are as many queries as keys.
 std::string text_of(const Heads& s, const std::string& dtype) {
   const int heads = s.heads * s.groups, value_width = s.value_width > 0 ? s.value_width : s.width;
@@ -214,6 +229,13 @@ TEST_CASE("a gradient that walks its queries in windows agrees with the evaluato
   std::vector<std::string> texts = texts_of(kWalked, "bf16");
   texts.push_back(transposed({1, 1, 210, 203, 64}));
   check(texts, 2e-2, codegen::cuda::device_target(89));
+}
+
+TEST_CASE("attention that walks tiles agrees with the evaluator, in any order of threads") {
+  const int arch = GENERATE(86, 90);
+  std::vector<std::string> texts = texts_of(kTiled, "bf16");
+  texts.push_back(transposed({1, 1, 310, 303, 64}));
+  check(texts, 2e-2, codegen::cuda::device_target(arch));
 }
 
 TEST_CASE("sums of the gradient over the tokens, from its own kernel, agree with the evaluator's") {

@@ -132,6 +132,16 @@ codegen::tile::Kernel walked_attention() {
   return codegen::tile::attention_backward(shape).front();
 }
 
+/// Attention that walks tiles, of which neither queries nor keys fill the last one.
+std::vector<codegen::tile::Kernel> tiled_attention(bool causal) {
+  codegen::tile::AttentionShape shape = causal ? heads(150, 150, 24) : heads(133, 70, 24);
+  shape.causal = causal;
+  shape.walked_tokens = 1;
+  std::vector<codegen::tile::Kernel> kernels = codegen::tile::attention_forward(shape);
+  for (codegen::tile::Kernel& kernel : codegen::tile::attention_backward(shape)) kernels.push_back(kernel);
+  return kernels;
+}
+
 std::vector<ScheduledKernel> all_kernels() {
   std::vector<ScheduledKernel> kernels;
   const std::uint64_t only = number_from("REWIRE_FUZZ_SEED", 0);
@@ -145,6 +155,10 @@ std::vector<ScheduledKernel> all_kernels() {
   kernels.push_back({test::many_streams(101, 387, 26, 3), "many streams with sums of columns", 2e-2, 3, 90});
   for (const codegen::tile::Kernel& kernel : attention_kernels())
     kernels.push_back({kernel, kernel.name, 2e-2, 2, 90});
+  for (const bool causal : {false, true}) {
+    for (const codegen::tile::Kernel& kernel : tiled_attention(causal))
+      kernels.push_back({kernel, "tiles of " + kernel.name, 2e-2, 2, 90});
+  }
   kernels.push_back({walked_attention(), "attention in windows", 2e-2, 2, 89});
   return kernels;
 }

@@ -72,6 +72,16 @@ epilogue:
 )");
 }
 
+TEST_CASE("row bounds and short tiles print") {
+  auto kernel = sample();
+  kernel.partitions = 1;
+  kernel.bounds = codegen::tile::RowBounds{{0}, {4}, 7};
+  kernel.short_tiles = {{1, 4, 75}};
+  const std::string text = print(kernel);
+  CHECK(text.find("\n  75 of tiles r of c\n") != text.npos);
+  CHECK(text.find("\n  rows from %0 to %4\n") != text.npos);
+}
+
 TEST_CASE("names and provenance are not part of the structure") {
   auto other = sample("another", "k");
   other.origin = {};
@@ -99,6 +109,12 @@ TEST_CASE("whatever changes the code is part of the structure") {
   kernel.carried[0].next = kernel.carried[0].entry;
   CHECK(structure(kernel) != base);
   kernel = sample();
+  kernel.bounds = codegen::tile::RowBounds{{0}, {0}, 7};
+  CHECK(structure(kernel) != base);
+  kernel = sample();
+  kernel.short_tiles = {{1, 4, 75}};
+  CHECK(structure(kernel) != base);
+  kernel = sample();
   std::swap(kernel.axes[0].use, kernel.axes[2].use);  // the same extents by use, in another order of axes
   CHECK(structure(kernel) != base);
 }
@@ -108,6 +124,7 @@ TEST_CASE("a grid counts its instances and rows") {
   CHECK(kernel.instances() == 8);
   CHECK(kernel.row_count() == 10);
   CHECK(kernel.rows_per_partition() == 3);
+  CHECK(kernel.row_visits() == 20);
 }
 
 }  // namespace

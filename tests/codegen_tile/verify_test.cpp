@@ -192,5 +192,32 @@ TEST_CASE("rule 12: carried values") {
         "tile kernel k, carried: %2 and %11 have different types");
 }
 
+TEST_CASE("rule 13: row bounds") {
+  const auto bounded = [](TileValue end) {
+    return broken([&](Kernel& k) { k.bounds = RowBounds{end, end, 1}; });
+  };
+  CHECK(bounded({0}) == "tile kernel k, row bounds: %0 is not an i32 scalar");
+  CHECK(bounded({2}) == "tile kernel k, row bounds: %2 is not an i32 scalar");
+  CHECK(bounded({5}) == "tile kernel k, row bounds: value %5 is used before it is defined");
+  CHECK(broken([](Kernel& k) {
+          k.partitions = 2;
+          k.bounds = RowBounds{{0}, {0}, 1};
+        }) == "tile kernel k, row bounds: 2 partitions");
+}
+
+TEST_CASE("rule 14: short tiles") {
+  const auto with = [](std::vector<ShortTile> tiles) {
+    return broken([&](Kernel& k) { k.short_tiles = std::move(tiles); });
+  };
+  Kernel kernel = sound();
+  kernel.short_tiles = {{1, kC, 75}, {0, 2, 6}};  // 10 tiles of 8, 2 tiles of 3
+  CHECK_NOTHROW(verify(kernel));
+  CHECK(with({{kC, kC, 75}}) == "tile kernel k, short tiles: axes c and c");
+  CHECK(with({{1, 0, 75}}) == "tile kernel k, short tiles: axes r and b");
+  CHECK(with({{1, kC, 81}}) == "tile kernel k, short tiles: 81 points in 10 tiles");
+  CHECK(with({{1, kC, 72}}) == "tile kernel k, short tiles: 72 points in 10 tiles");
+  CHECK(with({{1, kC, 75}, {0, kC, 15}}) == "tile kernel k, short tiles: two of them share an axis");
+}
+
 }  // namespace
 }  // namespace rewire::test

@@ -38,6 +38,7 @@ class Interpreter {
     const bool has_body = !kernel_.body.empty() || !kernel_.carried.empty();
     for (Index64 row = partition_ * rows; has_body && row < end; ++row) {
       decompose(row, AxisUse::row);
+      if (is_beyond_bounds()) continue;
       run_nodes(kernel_.body);
       std::vector<std::vector<double>> next;
       for (const Carried& carried : kernel_.carried) next.push_back(at(carried.next));
@@ -45,6 +46,23 @@ class Interpreter {
     }
     for (const Carried& carried : kernel_.carried) at(carried.last) = at(carried.entry);
     run_nodes(kernel_.epilogue);
+  }
+
+  bool is_beyond_bounds() {
+    if (!kernel_.bounds) return false;
+    std::size_t last = kernel_.axes.size() - 1;
+    while (kernel_.axes[last].use != AxisUse::row) --last;
+    const auto row = static_cast<double>(index_[last]);
+    return row < element(kernel_.bounds->first) || row >= element(kernel_.bounds->end);
+  }
+
+  /// Whether an access at index_ is beyond the points of a short tile.
+  bool is_beyond(const Access& access) const {
+    return std::ranges::any_of(kernel_.short_tiles, [&](const ShortTile& one) {
+      const auto tile = static_cast<std::size_t>(one.tile), lane = static_cast<std::size_t>(one.lane);
+      return access.strides[lane] != 0 &&
+             index_[tile] * kernel_.axes[lane].extent + index_[lane] >= one.count;
+    });
   }
 
   void run_nodes(const std::vector<Node>& nodes) {
@@ -121,6 +139,7 @@ class Interpreter {
 
   void run_node(const Load& n) {
     fill(n.result, [&] {
+      if (is_beyond(n.access)) return 0.0;
       Index64 linear = address(n.access);
       if (n.index) {
         linear += std::clamp<Index64>(static_cast<Index64>(element(n.index)), 0, n.index_limit - 1) *
@@ -134,7 +153,8 @@ class Interpreter {
     if (n.predicate && element(n.predicate) == 0) return;
     const ir::DType stored = kernel_.arguments[static_cast<std::size_t>(n.access.argument)].dtype;
     for_each(lane_union(info(n.value).lanes, access_lanes(kernel_, n.access)), [&](std::size_t) {
-      memory(n.access, address(n.access)) = ir::round_to(stored, as(stored, element(n.value)));
+      if (!is_beyond(n.access))
+        memory(n.access, address(n.access)) = ir::round_to(stored, as(stored, element(n.value)));
     });
   }
 
