@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Training steps of `rewire` beside PyTorch's, in interleaved rounds, and beside the machine's ceilings.
 
-    bench/run.py [--python PYTHON_WITH_TORCH] [--case MODEL[@IMAGE]:BATCH[+RESIDUAL…]]… [--residual NAME]… [--rounds N] [--steps N] [--threads N]
+    bench/run.py [--python PYTHON_WITH_TORCH] [--case MODEL[@IMAGE|@KEY=NUMBER,…]:BATCH[+RESIDUAL…]]… [--residual NAME]… [--rounds N] [--steps N] [--threads N]
                  [--device cpu|cuda] [--dtype f32|bf16] [--budget SECONDS] [--resume]
 
 Writes bench/results/DATE-DEVICE.json and the same as a table in .md, after each piece of work. What fails is in them with its
@@ -63,7 +63,8 @@ def imported(options, source, image):
 
 class Case:
     def __init__(self, options, model, batch, residuals=()):
-        """`model`: MODEL, or MODEL@IMAGE for another size than its own; or timm:NAME, torchvision:NAME, as PyTorch has it."""
+        """`model`: MODEL, MODEL@IMAGE for another size than its own, or MODEL@KEY=NUMBER,… for other options; or timm:NAME,
+        torchvision:NAME, as PyTorch has it."""
         self.options, self.model, self.batch, self.residuals, self.contenders = options, model, batch, residuals, []
         model, _, image = model.partition("@")
         self.network, self.settings = model, [f"train.label_smoothing={LABEL_SMOOTHING}"]
@@ -77,9 +78,12 @@ class Case:
         if row is None:
             sys.exit(f"bench: no model '{model}'; `rewire models` lists them")
         self.shape = peer_shape(row)
-        self.settings = OWN_SETTINGS.get(row["family"], self.settings) + ([f"model.image={image}"] if image else [])
-        if image:
-            self.shape["image"] = int(image)
+        changes = [pair.split("=") for pair in image.split(",")] if "=" in image else [("image", image)] if image else []
+        self.settings = OWN_SETTINGS.get(row["family"], self.settings) + [f"model.{key}={number}" for key, number in changes]
+        for key, number in changes:
+            if key not in self.shape:
+                sys.exit(f"bench: the peer of {model} has no option '{key}'; it has {', '.join(self.shape)}")
+            self.shape[key] = int(number)
 
     def __str__(self):
         return f"{self.model}:{self.batch}"
@@ -315,9 +319,9 @@ def replace(path, text):
 
 
 def parse_case(text):
-    match = re.fullmatch(r"((?:(?:timm|torchvision):)?[\w.]+(?:@\d+)?):(\d+)", text)
+    match = re.fullmatch(r"((?:(?:timm|torchvision):)?[\w.]+(?:@[\w=,]+)?):(\d+)", text)
     if not match:
-        raise argparse.ArgumentTypeError(f"'{text}' is no MODEL[@IMAGE]:BATCH")
+        raise argparse.ArgumentTypeError(f"'{text}' is no MODEL[@IMAGE|@KEY=NUMBER,…]:BATCH")
     return match[1], int(match[2])
 
 
@@ -339,8 +343,8 @@ def main():
     parser.add_argument("--mode", choices=MODES, action="append", help=f"of PyTorch; default: {' and '.join(DEFAULT_MODES)}")
     parser.add_argument("--residual", choices=RESIDUALS, action="append",
                         help=f"the joins; default: {' and '.join(DEFAULT_RESIDUALS)}")
-    parser.add_argument("--case", type=parse_joined_case, action="append", metavar="MODEL[@IMAGE]:BATCH[+RESIDUAL…]",
-                        help="MODEL: also timm:NAME or torchvision:NAME, which need --python; IMAGE: pixels, if not the model's own; "
+    parser.add_argument("--case", type=parse_joined_case, action="append", metavar="MODEL[@IMAGE|@KEY=NUMBER,…]:BATCH[+RESIDUAL…]",
+                        help="MODEL: also timm:NAME or torchvision:NAME, which need --python; IMAGE: pixels, if not the model's own; KEY: an option of the model; "
                              "RESIDUAL: in place of --residual; default: vit_tiny_28:64 and vit_s_cifar:32")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--steps", type=int, default=10, help="a round")
