@@ -110,14 +110,7 @@ void sample_text(const TextRequest& request, runtime::TrainedNetwork& trained,
       .drawing = {
           .temperature = request.temperature, .top_k = request.top_k, .top_p = request.top_p, .seed = seed}};
   const runtime::NetworkSource source = runtime::network_source(trained.network);
-  ir::Module module = [&] {
-    try {
-      return runtime::make_generate_module(source, asked.cached, trained.epoch, recipe.train.epochs);
-    } catch (const UserError& error) {
-      if (!asked.cached) throw;
-      user_error("sample: {}: add --no-cache", error.what());
-    }
-  }();
+  ir::Module module = runtime::make_generate_module(source, asked.cached, trained.epoch, recipe.train.epochs);
   runtime::require_precision(engine_name, module);
   const runtime::TensorMap weights = runtime::read_trained_weights(trained, module);
   runtime::Tuner tuner = runtime::make_tuner(

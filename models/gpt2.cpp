@@ -113,7 +113,7 @@ const Family kGpt2{
     .name_here = name_here,
     .files = {.transposed = {"attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight",
                              "mlp.c_proj.weight"},
-              .constants = {"attn.bias", "attn.masked_bias"},
+              .constants = {".attn.bias", ".attn.masked_bias"},
               .positions = {"wpe.weight"},
               .copies = {{"lm_head.weight", "transformer.wte.weight"}}},
     .variants = {{"gpt2_nano", gpt(96, 12, 3, 257, 256)},

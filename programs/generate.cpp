@@ -22,22 +22,20 @@ using ir::Value;
 namespace {
 
 struct Face {
-  Value tokens, logits;
-  ir::TensorType type;  // of tokens
+  Value tokens, documents, logits;  // documents: of packed windows; a text that is drawn is one document
+  ir::TensorType type;              // of tokens
   std::int64_t words = 0;
 };
 
 Face face_of(const ir::Function& forward) {
-  Face face{forward.argument("tokens"), forward.result("logits"), {}, 0};
-  const bool fits = face.tokens && face.logits && forward.arguments.size() == 1 &&
+  Face face{forward.argument("tokens"), forward.argument("documents"), forward.result("logits"), {}, 0};
+  const std::size_t known = face.documents ? 2 : 1;
+  const bool fits = face.tokens && face.logits && forward.arguments.size() == known &&
                     forward.type(face.tokens).rank() == 2 && forward.type(face.tokens).shape[0] == 1 &&
-                    forward.type(face.logits).rank() == 3;
+                    forward.type(face.logits).rank() == 3 &&
+                    forward.type(face.logits).shape[1] == forward.type(face.tokens).shape[1];
   if (!fits) {
-    user_error(
-        "text is drawn from networks that take 'tokens' [1, T] alone and give 'logits' [1, T, words]; this "
-        "one "
-        "takes {} inputs",
-        forward.arguments.size());
+    user_error("text is drawn from networks that take 'tokens' [1, T] alone and give 'logits' [1, T, words]");
   }
   face.type = forward.type(face.tokens);
   face.words = forward.type(face.logits).shape[2];
@@ -64,6 +62,10 @@ class Reading {
     position_ = b_.argument("position", {DType::i32, {}});
     const Value last = b_.argument("last", {DType::i32, {}});
     axis(face_.tokens) = 1;
+    if (face_.documents) {
+      at(face_.documents) = b_.constant(0, forward_.type(face_.documents).dtype, {1, count_});
+      axis(face_.documents) = 1;
+    }
     b_.set_location("read");
     own_ = b_.add(index(count_), b_.reshape(position_, {1}));
     for (const Op& op : forward_.body) copy(op);
@@ -86,8 +88,10 @@ class Reading {
   }
 
   [[noreturn]] static void refuse(const Op& op) {
-    user_error("the op {} at {} mixes tokens, so that keys and values cannot be kept", op_info(op.code).name,
-               op.location.empty() ? "the top" : op.location);
+    user_error(
+        "the op {} at {} mixes tokens, so keys and values cannot be kept; compute each token anew "
+        "(--no-cache)",
+        op_info(op.code).name, op.location.empty() ? "the top" : op.location);
   }
 
   void copy(const Op& op) {
@@ -104,7 +108,7 @@ class Reading {
     b_.set_location(op.location);
     if (op.code == Opcode::attention) return copy_attention(op);
     const int to = axis_of_result(op);
-    if (to < 0) refuse(op);
+    if (to < 0 || shape(op.results[0])[static_cast<std::size_t>(to)] != all_) refuse(op);
     for (Value result : op.results) axis(result) = to;
     at(op.results[0]) = computed(op, to);
   }
@@ -153,8 +157,7 @@ class Reading {
         return from;
       case Opcode::slice: {
         const auto a = static_cast<std::size_t>(from);
-        const bool whole = op.attributes.get_ints("starts")[a] == 0 &&
-                           op.attributes.get_ints("limits")[a] == shape(op.operands[0])[a];
+        const bool whole = shape(op.results[0])[a] == shape(op.operands[0])[a];
         return unless_along(!whole);
       }
       case Opcode::concat: {
@@ -218,7 +221,7 @@ class Reading {
     const int row = last - (op.attributes.get_bool("transpose_a") ? 0 : 1);
     const int column = rank(b) - (op.attributes.get_bool("transpose_b") ? 2 : 1);
     if (axis(a) >= 0 && axis(a) < last - 1)  // one of the products' axes
-      return axis(b) == axis(a) || shared || axis(b) < 0 ? axis(a) : -1;
+      return axis(b) < 0 || (!shared && axis(b) == axis(a)) ? axis(a) : -1;
     if (axis(a) >= 0) return axis(a) == row && axis(b) < 0 ? last - 1 : -1;
     if (axis(b) < rank(b) - 2) return axis(b);
     return axis(b) == column ? last : -1;
@@ -281,8 +284,8 @@ class Reading {
   void copy_attention(const Op& op) {
     const ir::AttentionForm form = ir::attention_form(op);
     const Value q = op.operands[0], k = op.operands[1], v = op.operands[2];
-    const bool fits = form.causal && form.bias < 0 && form.documents < 0 && axis(q) == 2 && axis(k) == 2 &&
-                      axis(v) == 2 && shape(q)[2] == all_ && shape(k)[2] == all_;
+    const bool fits = form.causal && form.bias < 0 && axis(q) == 2 && axis(k) == 2 && axis(v) == 2 &&
+                      shape(q)[2] == all_ && shape(k)[2] == all_;
     if (!fits) refuse(op);
     const std::string cache = fmt::format("cache.{}.", caches_++);
     const Value keys = kept(cache + "keys", forward_.type(k), at(k));
@@ -347,8 +350,13 @@ void add_whole_program(ir::Module& module) {
   ir::Builder& b = program.b;
   const Value tokens = b.argument("tokens", face.type);
   const Value position = b.argument("position", {DType::i32, {}});
+  NamedValues arguments = {{"tokens", tokens}};
+  if (face.documents) {
+    const ir::TensorType type = module.function("forward").type(face.documents);
+    arguments.emplace("documents", b.constant(0, type.dtype, type.shape));
+  }
   InlinedNetwork network(program, {}, false);
-  const Value logits = network.call("forward", {{"tokens", tokens}}, Reads::weights).at("logits");
+  const Value logits = network.call("forward", arguments, Reads::weights).at("logits");
   b.set_location("read");
   const Value row = b.emit(Opcode::gather, {logits, b.reshape(position, {1})}, {{"axis", std::int64_t{1}}});
   b.result("logits", b.cast(b.reshape(row, {face.words}), DType::f32));

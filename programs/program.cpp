@@ -211,9 +211,18 @@ Gradients differentiate_loss(ProgramBuilder& program, const TrainOptions& option
   program.b.set_location("loss");
   for (const ir::Argument& term : side_values(program, ir::kLossPrefix))
     out.loss = program.b.add(out.loss, side_scalar(program, term, program.b.type(out.loss).dtype));
-  std::vector<Measured> metrics = {{{"loss", "loss"}, out.loss}};
+  // Over several batches, a loss is the mean over the terms of all.
+  const auto mean = [&](const char* name, const char* sum, Value loss) -> Measured {
+    if (!trained.count) return {{name, name}, loss};
+    return {{name, sum, "terms"},
+            program.b.mul(loss, program.b.cast(trained.count, program.b.type(loss).dtype)),
+            trained.count};
+  };
+  std::vector<Measured> metrics = {mean("loss", "loss_sum", out.loss)};
+  if (trained.count && reports)
+    program.b.result("loss", program.b.cast(out.loss, DType::f32));  // of this batch
   metrics.insert(metrics.end(), trained.metrics.begin(), trained.metrics.end());
-  if (out.loss != trained.loss) metrics.push_back({{"plain_loss", "plain_loss"}, trained.loss});
+  if (out.loss != trained.loss) metrics.push_back(mean("plain_loss", "plain_loss_sum", trained.loss));
   std::vector<Value> wrt;
   for (const std::string& name : trained_parameters(program.module)) {
     wrt.push_back(program.param(name));

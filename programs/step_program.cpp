@@ -398,8 +398,8 @@ std::string add_sum(Builder& b, const Trainable& weight) {
 /// The state with the sum of Trained::count since the step, or the shard, began. No weight has a name with spaces.
 constexpr const char* kTerms = "accumulate.terms of the loss";
 
-/// Adds the program with accumulate.w += g / (V k), for V shards of k micro-batches; or += n g, if the loss is a mean of n
-/// terms (Trained::count), and `apply` divides by their sum. With has_one_batch() it is
+/// Adds the program with accumulate.w += g / (V k), for V shards of k micro-batches; or += n g, if the loss is a
+/// mean of n terms (Trained::count), and `apply` divides by their sum. With has_one_batch() it is
 /// accumulate.w = g / V, or n g, finite or not: the step ends anyway if it is not. Each micro-batch draws its own
 /// random numbers: the step that forward sees is (train.step * V + train.shard) * k + train.micro_step + first_draw.
 Metrics add_accumulate(ir::Module& module, const TrainOptions& options, const UpdateCounters& counters) {

@@ -27,16 +27,19 @@ ir::Value surprisals(ir::Builder& b, ir::Value x) {
   return b.sub(b.unary(ir::Opcode::log, b.sum(b.unary(ir::Opcode::exp, shifted), {-1})), shifted);
 }
 
+Value is_class(Builder& b, Value label, std::int64_t classes) {
+  return b.binary(Opcode::logical_and, b.compare("ge", label, b.constant_like(label, 0)),
+                  b.compare("lt", label, b.constant_like(label, static_cast<double>(classes))));
+}
+
 CountedSums counted_cross_entropy(Builder& b, Value logits, Value label, Value weight) {
   const ir::Shape shape = b.shape(logits);
-  const auto classes = static_cast<double>(shape[1]);
   if (b.type(logits).dtype != DType::f64) logits = b.cast(logits, DType::f32);
   const Value zero = b.constant_like(label, 0);
-  const Value is_class = b.binary(Opcode::logical_and, b.compare("ge", label, zero),
-                                  b.compare("lt", label, b.constant_like(label, classes)));
-  Value counted = b.cast(is_class, DType::f32);
+  const Value counts = is_class(b, label, shape[1]);
+  Value counted = b.cast(counts, DType::f32);
   if (weight) counted = b.mul(counted, weight);
-  const Value safe = b.select(is_class, label, b.broadcast(zero, {shape[0]}));
+  const Value safe = b.select(counts, label, b.broadcast(zero, {shape[0]}));
   const Value each = b.emit(Opcode::cross_entropy, {logits, safe}, {{"label_smoothing", 0.0}});
   const Value best = b.reshape(b.emit(Opcode::argmax, {logits}, {{"axis", std::int64_t{1}}}), {shape[0]});
   const Value hits = b.cast(b.compare("eq", b.cast(best, b.type(label).dtype), safe), DType::f32);

@@ -15,6 +15,9 @@ ir::Value mean_all(ir::Builder& builder, ir::Value x);
 ir::Value surprisals(ir::Builder& builder, ir::Value x);
 
 /// Sums over the rows whose label is a class, each times its weight.
+/// Returns whether each label is one of `classes`, i1 of the labels' shape. Others, such as -1 and -100, do not count.
+ir::Value is_class(ir::Builder& builder, ir::Value label, std::int64_t classes);
+
 struct CountedSums {
   ir::Value loss, correct, count;  // cross-entropy; labels with the largest logit; weights
 };

@@ -182,6 +182,7 @@ Target machine(const DeviceTarget& target, FuseOptions options) {
     });
     if (fits || fuse.grain.lane_elements == 1) return true;
     fuse.grain.lane_elements /= 2;
+    fuse.grain.attention_elements = std::max<std::int64_t>(fuse.grain.attention_elements / 2, 1);
     return false;
   };
   return machine;

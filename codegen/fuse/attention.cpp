@@ -61,7 +61,9 @@ tile::AttentionShape shape_of(const ir::Op& op, ir::DType dtype, const ir::Shape
   shape.scale = op.attributes.get_double("scale");
   shape.causal = form.causal, shape.window = form.window;
   shape.dtype = dtype;
-  shape.narrow = shape.dtype == ir::DType::bf16 && grain.narrow_attention_elements > 0;
+  constexpr std::int64_t kMostNarrow = 128;  // channels of a head: what registers and shared memory hold
+  shape.narrow = shape.dtype == ir::DType::bf16 && grain.narrow_attention_elements > 0 &&
+                 std::max(shape.width, shape.value_width) <= kMostNarrow;
   shape.tile_elements = grain.attention_elements;
   shape.adds_in_memory = grain.attention_adds_in_memory;
   if (shape.narrow) {

@@ -264,7 +264,7 @@ std::optional<BiasedProduct> Grouping::biased_result(const Op& last) const {
 }
 
 // Makes one call, which rounds once, of
-//   matmul + bias      bf16(f32(matmul of bf16) + bias)      f32(matmul of bf16), if it is small
+//   matmul + bias      bf16(f32(matmul of bf16) + bias)      f32(matmul of bf16), if it is small or begins a sum
 //   sum + matmul       sum + f32(matmul of bf16)
 bool Grouping::process_epilogue(int index) {
   const Op& last = op(index);
@@ -276,7 +276,10 @@ bool Grouping::process_epilogue(int index) {
   if (last.code == Opcode::cast && function().type(written).dtype == ir::DType::f32 &&
       function().type(last.operands[0]).dtype == ir::DType::bf16) {
     plain = product(last.operands[0]);
-    if (plain && !is_small_result(op(plain->matmul))) plain.reset();
+    const std::vector<Use>& readers = uses(written);
+    const bool begins_sum = readers.size() == 1 && readers[0].operand == 2 &&
+                            nodes_[static_cast<std::size_t>(readers[0].node)].accumulates;
+    if (plain && !begins_sum && !is_small_result(op(plain->matmul))) plain.reset();
   }
   if (!added && !biased && !plain) return false;
   const Product& of = added ? added->product : biased ? biased->product : *plain;

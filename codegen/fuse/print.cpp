@@ -103,8 +103,8 @@ std::string print(const Program& program) {
       for (std::size_t member = 0; member < kernel->members(); ++member)
         text += group_text(program, *kernel, member, reports);
     } else if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
-      text += fmt::format("  gemm {} = {} x {}", view_text(program, gemm->c), view_text(program, gemm->a),
-                          view_text(program, gemm->b));
+      text += fmt::format("  gemm {} {} {} x {}", view_text(program, gemm->c), gemm->accumulate ? "+=" : "=",
+                          view_text(program, gemm->a), view_text(program, gemm->b));
       const bool gradient = gemm->epilogue == GemmEpilogue::gelu_gradient;
       if (gemm->bias.buffer >= 0 && !gradient) text += " + " + view_text(program, gemm->bias);
       if (gemm->epilogue == GemmEpilogue::gelu) text += ", gelu";

@@ -189,6 +189,7 @@ class Region {
     if (lead == 0) return std::nullopt;
     const Ints& axes = op.attributes.get_ints("axes");
     if (all_at_least(axes, lead)) return RowRule{{true}};
+    if (!is_float(type(op.operands[0]).dtype)) return std::nullopt;  // no product computes it: row_sum()
     const Shape& rows = type(op.operands[0]).shape;
     for (std::size_t axis = 0; axis < rows.size(); ++axis) {
       const bool is_summed = std::ranges::find(axes, static_cast<std::int64_t>(axis)) != axes.end();

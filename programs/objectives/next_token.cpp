@@ -91,7 +91,7 @@ class NextToken : public Objective {
     const Value sum = b.sum(b.unary(Opcode::exp, b.sub(logits, largest)), {1});
     const Value partition = b.add(b.unary(Opcode::log, sum), largest);
     const Value target = b.reshape(inputs.at("targets"), b.shape(partition));
-    const Value counts = b.cast(b.compare("ge", target, b.constant_like(target, 0)), b.type(partition).dtype);
+    const Value counts = b.cast(is_class(b, target, b.shape(logits)[1]), b.type(partition).dtype);
     return b.cast(sum_all(b, b.mul(b.mul(partition, partition), counts)), DType::f32);
   }
 

@@ -12,6 +12,7 @@
 #include <array>
 #include <cmath>
 
+#include "ir/error.h"
 #include "ir/opcodes.h"
 #include "programs/adamw_update.h"
 
@@ -114,8 +115,11 @@ class Muon : public Optimizer {
   /// Returns how many matrices the weight is.
   std::int64_t parts_of(const ir::Parameter& parameter) const {
     const ir::Shape shape = matrix_shape(parameter.type);
-    const bool splits = values_.get_bool("split_qkv") && parameter.role == "qkv" && shape[0] == 3 * shape[1];
-    return splits ? 3 : 1;
+    if (!values_.get_bool("split_qkv") || parameter.role != "qkv") return 1;
+    if (shape[0] != 3 * shape[1])
+      user_error("optimizer.split_qkv: '{}' is {}, not three square matrices: set it to false",
+                 parameter.name, to_string(parameter.type));
+    return 3;
   }
 
   /// Returns the settings with the learning rate scaled by the matrix's shape.

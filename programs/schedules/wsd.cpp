@@ -19,8 +19,7 @@ Value wsd(ir::Builder& b, Value s, double lr, const ir::Attributes& values, cons
   if (begin < static_cast<double>(timeline.steps(values.get_double("warmup_epochs")))) {
     user_error(
         "the schedule wsd has {} steps, of which the last {} decay: the warm-up does not end before them; "
-        "train "
-        "longer or warm up less",
+        "train longer or warm up less",
         timeline.total_steps, length);
   }
   if (length == 0) return b.constant_like(s, lr);
@@ -44,7 +43,8 @@ extern const ScheduleRow kWsdSchedule{
                      .at_least(0)
                      .at_most(1),
                  ir::enum_parameter("decay_type", {"linear", "cosine", "1-sqrt"},
-                                    "how it falls: 1-sqrt is 1 minus the root of the share that is done")}),
+                                    "how it falls; linear; cosine: half a wave; 1-sqrt: 1 minus the root of "
+                                    "the share that is done")}),
     wsd};
 
 }  // namespace rewire::programs

@@ -51,7 +51,8 @@ class Reader {
 
   std::vector<float> read_cached() {
     if (std::ssize(text_) > context_) {
-      text_.erase(text_.begin(), text_.end() - std::max<std::int64_t>(context_ / 2, 1));
+      const std::int64_t left = kept_ == 0 ? context_ : std::max<std::int64_t>(context_ / 2, 1);
+      text_.erase(text_.begin(), text_.end() - left);
       kept_ = 0;
     }
     std::vector<float> last;

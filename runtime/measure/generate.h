@@ -32,9 +32,10 @@ struct GenerateRequest {
   Drawing drawing = {};
 };
 
-/// Passes on each token drawn, with its logits. When the context of T tokens is full, cached generation goes on from the
-/// last T / 2, uncached from the last T - 1. The engine's module has the programs that it asks for. Throws UserError if the
-/// prompt is empty, a token is not in the vocabulary, or a logit is not finite.
+/// Passes on each token drawn, with its logits. Of a longer prompt, the last T tokens are read, for a context
+/// of T. When the context is full, cached generation goes on from the last T / 2, uncached from the last T. The
+/// engine's module has the programs that it asks for. Throws UserError if the prompt is empty, a token is not in
+/// the vocabulary, or a logit is not finite.
 void generate(Engine& engine, const ir::Module& module, const GenerateRequest& request,
               const std::function<void(std::int32_t token, std::span<const float> logits)>& take);
 

@@ -94,6 +94,38 @@ TEST_CASE("What cannot be sampled is refused in one line") {
   CHECK_THAT(refusal("sit_tiny_28", {}), REWIRE_CATCH_CONTAINS("sit_tiny_28 is not a run folder"));
 }
 
+TEST_CASE("With strategies too, kept keys and values draw what the whole network draws") {
+  const TemporaryFolder folder;
+  const std::string text = folder.file("x.txt");
+  write_text(text, std::string(4000, 'a') + "some words and other words");
+  for (const std::string plugin : {"hyper", "attnres", "value_residual", "x0_lambdas:backout=true"}) {
+    CAPTURE(plugin);
+    const std::string run = folder.file(plugin.substr(0, 4));
+    const Outcome trained = rewire_command({"train",         "gpt2_nano",
+                                            "--plugin",      plugin,
+                                            "--set",         "model.dim=16",
+                                            "--set",         "model.heads=2",
+                                            "--set",         "model.depth=2",
+                                            "--set",         "model.context=16",
+                                            "--set",         "data.format=text",
+                                            "--set",         "data.path=" + text,
+                                            "--set",         "data.windows=16",
+                                            "--set",         "train.batch=8",
+                                            "--set",         "train.epochs=1",
+                                            "--set",         "optimizer.lr=0.05",
+                                            "--out",         run,
+                                            "--no-autotune", "--quiet"});
+    INFO(trained.err);
+    REQUIRE(trained.code == 0);
+    const Words sample = {"sample",        run, "--prompt", "some", "--tokens", "12",
+                          "--temperature", "2", "--json"};
+    const Outcome kept = rewire_command(sample), whole = rewire_command(sample + Words{"--no-cache"});
+    INFO(kept.err);
+    CHECK(kept.code == 0);
+    CHECK(kept.out == whole.out);
+  }
+}
+
 TEST_CASE("A run of language continues a text, the same with and without kept keys") {
   const TemporaryFolder folder;
   const std::string run = folder.file("run"), text = folder.file("x.txt");

@@ -165,6 +165,15 @@ TEST_CASE("chunk_rows leaves whole what is small, a result, or not computed by r
   PassContext context;
   decompose(columns, context);
   CHECK_FALSE(is_changed(columns, logits / 3));
+
+  Module counts;  // a sum over rows that no product computes
+  Function& counting = counts.functions.emplace_back();
+  counting.name = "f";
+  Builder c(counts, counting);
+  const Value rows = c.argument("x", {DType::f64, {15, 2}}), matrix = c.argument("w", {DType::f64, {2, 37}});
+  const Value wide = c.matmul(rows, matrix);
+  c.result("y", c.sum(c.cast(c.compare("eq", wide, c.max(wide, {1})), DType::i32), {0}));
+  CHECK_FALSE(is_changed(counts, logits / 3));
 }
 
 }  // namespace rewire::ir

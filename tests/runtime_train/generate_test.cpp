@@ -28,6 +28,14 @@ ir::Module gpt(std::int64_t context) {
   return models::build(model.set("vocab", std::int64_t{50}).set("context", context), 1);
 }
 
+/// Of packed windows: a text is one document.
+ir::Module documents(std::int64_t context) {
+  ir::Selection model{"gpt2_nano"};
+  model.set("dim", std::int64_t{24}).set("heads", std::int64_t{3}).set("depth", std::int64_t{2});
+  return models::build(model.set("vocab", std::int64_t{50}).set("context", context).set("documents", true),
+                       1);
+}
+
 ir::Module llama(std::int64_t context) {
   ir::Selection model{"llama_nano"};
   model.set("dim", std::int64_t{24}).set("heads", std::int64_t{4}).set("kv_heads", std::int64_t{2});
@@ -120,6 +128,8 @@ TEST_CASE("kept keys and values give the logits of the whole network, whatever t
   };
   const Case one = GENERATE(values<Case>({{"gpt2", gpt, 77, 3, 74},
                                           {"gpt2, long prompt", gpt, 131, 66, 65},
+                                          {"documents", documents, 20, 3, 9},
+                                          {"a prompt beyond the context", gpt, 13, 40, 1},
                                           {"llama", llama, 77, 64, 13},
                                           {"llama, one token", llama, 9, 1, 8},
                                           {"a window", odd, 71, 65, 6},
@@ -164,7 +174,9 @@ TEST_CASE("networks that mix tokens besides causal attention keep nothing, with 
     module.functions.push_back(std::move(forward));
     return test::message_of<UserError>([&] { programs::add_read_program(module, 1); });
   };
-  const std::string end = " at blocks.0.mix mixes tokens, so that keys and values cannot be kept";
+  const std::string end =
+      " at blocks.0.mix mixes tokens, so keys and values cannot be kept; compute each token anew "
+      "(--no-cache)";
   CHECK(refusal([](ir::Builder& b, ir::Value x) { return b.add(x, b.sum(x, {1})); }) == "the op sum" + end);
   CHECK(refusal([](ir::Builder& b, ir::Value x) {
           const ir::Value parts[] = {b.slice(x, 1, 1, 6), b.slice(x, 1, 0, 1)};
@@ -172,6 +184,18 @@ TEST_CASE("networks that mix tokens besides causal attention keep nothing, with 
         }) == "the op slice" + end);
   CHECK(refusal([](ir::Builder& b, ir::Value x) { return b.matmul(b.matmul(x, x, false, true), x); }) ==
         "the op matmul" + end);
+  CHECK(refusal([](ir::Builder& b, ir::Value x) {  // a second operand that depends on tokens serves all
+          const ir::Value rows = b.reshape(x, {6, 1, 4});
+          const ir::Value seen = b.matmul(rows, b.reshape(x, {6, 4}), false, true);
+          return b.reshape(b.matmul(seen, b.reshape(x, {6, 4})), {1, 6, 4});
+        }) == "the op matmul" + end);
+  CHECK(refusal([](ir::Builder& b, ir::Value x) {
+          const ir::Value every = b.emit(
+              ir::Opcode::slice, {x},
+              {{"starts", ir::Ints{0, 0, 0}}, {"limits", ir::Ints{1, 6, 4}}, {"strides", ir::Ints{1, 2, 1}}});
+          const ir::Value parts[] = {every, every};
+          return b.concat(parts, 1);
+        }) == "the op slice" + end);
   CHECK(refusal([](ir::Builder& b, ir::Value x) {
           const ir::Value head = b.reshape(x, {1, 1, 6, 4});
           return b.reshape(b.emit(ir::Opcode::attention, {head, head, head}, {{"scale", 1.0}}), {1, 6, 4});

@@ -121,6 +121,7 @@ TEST_CASE("batches with unequal masks make the step of one batch, in micro-batch
     return std::vector<double>(all.begin() + static_cast<std::ptrdiff_t>(6 * i),
                                all.begin() + static_cast<std::ptrdiff_t>(6 * i + 6));
   };
+  std::map<std::string, double> sums;  // of the programs' results
   const auto step = [&](const ir::Module& of, const std::vector<std::string>& names, ir::EvalState& state,
                         const std::vector<std::vector<double>>& arguments) {
     for (const std::string& name : names) {
@@ -129,13 +130,17 @@ TEST_CASE("batches with unequal masks make the step of one batch, in micro-batch
       for (std::size_t i = 0; i < function.arguments.size(); ++i)
         given.emplace_back(function.type(function.arguments[i].value), arguments[i]);
       state.training = function.trains;
-      ir::evaluate(of, function, given, state);
+      const std::vector<ir::Tensor> results = ir::evaluate(of, function, given, state);
+      for (std::size_t i = 0; i < results.size(); ++i) sums[function.results[i].name] += results[i].scalar();
     }
   };
   ir::Module whole = wide;
   programs::add_step_program(whole, options);
   ir::EvalState expected = perturbed(whole);
   step(whole, {"step"}, expected, {tokens, targets});
+  const double loss = sums.at("loss_sum") / sums.at("terms");
+  CHECK(loss == Approx(sums.at("loss")).epsilon(1e-6));
+  CHECK(sums.at("terms") == 11);
 
   for (const auto& [accumulate, shards] : {std::pair{4, 1}, {1, 4}, {2, 2}}) {
     CAPTURE(accumulate, shards);
@@ -144,6 +149,7 @@ TEST_CASE("batches with unequal masks make the step of one batch, in micro-batch
     options.shards = options.own_shards = shards;
     programs::add_step_program(parts, options);
     ir::EvalState state = perturbed(parts);
+    sums.clear();
     std::size_t window = 0;
     for (std::int64_t shard = 0; shard < shards; ++shard) {
       for (int micro = 0; micro < accumulate; ++micro, ++window)
@@ -151,6 +157,7 @@ TEST_CASE("batches with unequal masks make the step of one batch, in micro-batch
       if (shards > 1) step(parts, {programs::fold_behind(shard)}, state, {});
     }
     step(parts, {"apply"}, state, {});
+    CHECK(sums.at("loss_sum") / sums.at("terms") == Approx(loss).epsilon(1e-6));
     if (accumulate > 1) CHECK(state.tensors.at("accumulate.terms of the loss").scalar() == 0);
     for (const ir::Parameter& parameter : network.parameters) {
       CAPTURE(parameter.name);
