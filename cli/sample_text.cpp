@@ -2,15 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
-#include <set>
 #include <vector>
 
 #include "cli/json.h"
 #include "cli/streams.h"
 #include "ir/error.h"
 #include "ir/schema.h"
-#include "programs/generate.h"
 #include "runtime/data/source.h"
 #include "runtime/data/text/tokenizer.h"
 #include "runtime/exec/make_engine.h"

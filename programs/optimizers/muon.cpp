@@ -152,7 +152,7 @@ extern const OptimizerRow kMuon{
                             "match_rms_adamw: times 0.2 sqrt(max(rows, columns))"),
          ir::bool_parameter(
              "split_qkv", false,
-             "orthogonalise queries, keys and values of a fused matrix (the role qkv) each alone"),
+             "take queries, keys and values of a fused matrix (the role qkv) as three matrices"),
          ir::float_parameter("adamw_lr_scale", 1,
                              "learning rate of the weights that AdamW updates, divided by lr")
              .above(0),

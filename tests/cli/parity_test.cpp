@@ -66,7 +66,7 @@ std::size_t steps_of(const TensorMap& golden) {
   return 1;
 }
 
-/// Of the plugins of a golden's case. "@NAME" is a file of examples/formulas.
+/// The names of a golden case's plugins. "@NAME" is a file of examples/formulas.
 Words names(const json& facts) {
   Words plugins;
   for (const std::string spec : facts.at("plugins"))

@@ -63,7 +63,7 @@ TEST_CASE("The weights start as the papers say") {
   CHECK(values(weights.at("bias")) == std::vector<double>{-4, 4, 0, 0, 0, -8, -8, 0});
   CHECK(weights.at("scale").init == ir::Init{ir::InitKind::constant, 0.01, 0});
 
-  // Of the two permutations the first changes nothing.
+  // The first permutation is the identity, the second swaps the lanes.
   weights = added("hyper:kind=mhc_lite,lanes=2", join);
   CHECK(weights.at("phi").type.shape == ir::Shape{8, 6});
   CHECK(values(weights.at("bias")) == std::vector<double>{-1, 1, -1, 1, 0, -8});

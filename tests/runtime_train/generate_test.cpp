@@ -28,7 +28,7 @@ ir::Module gpt(std::int64_t context) {
   return models::build(model.set("vocab", std::int64_t{50}).set("context", context), 1);
 }
 
-/// Of packed windows: a text is one document.
+/// A network that takes the numbers of documents; a text is one document.
 ir::Module documents(std::int64_t context) {
   ir::Selection model{"gpt2_nano"};
   model.set("dim", std::int64_t{24}).set("heads", std::int64_t{3}).set("depth", std::int64_t{2});
