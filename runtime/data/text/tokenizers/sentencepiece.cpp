@@ -139,9 +139,10 @@ class SentencePieces final : public Tokenizer {
       const std::lock_guard lock(mutex_);
       answer = process_.ask(text, name);
     }
+    if (answer.empty()) return;
     std::vector<std::int32_t> ids(answer.size() / sizeof(std::int32_t));
     std::memcpy(ids.data(), answer.data(), ids.size() * sizeof(std::int32_t));
-    if (!ids.empty()) take(ids);
+    take(ids);
   }
   std::string_view text_of(std::int32_t id) const override {
     if (id < 0 || id >= vocabulary()) return {};
