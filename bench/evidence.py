@@ -5,11 +5,14 @@
         --analyze 1000 --probe "linear: --images 20000 --epochs 50" --probe "dense: --kind dense --images 2000"
     bench/evidence.py table runs.csv --what effective_rank
     bench/evidence.py plot runs.csv --what effective_rank --output rank.svg
+    bench/evidence.py compare SWEEP/runs.csv --what bits_per_byte --against none
 
 SWEEP is a folder that `rewire sweep` has made. runs.csv has a line for each number of a run: run, plugins, settings, seed, where
 (a block, a join, or a step of the run), what, value. `measure` writes the last evaluation's numbers, the lines of `[diagnose]` if
 there are any, and with --analyze and --probe what these two commands print. A probe is NAME: OPTIONS; NAME stands in `where`.
-`plot` needs matplotlib. Standard deviations are the sample's.
+`plot` needs matplotlib. Standard deviations are the sample's. `compare` reads what the sweep itself has written, one file or
+several: means over the seeds, and the mean of each seed's difference from the runs of --against with its 95 % interval, by
+Student's t.
 """
 import argparse
 import csv
@@ -125,6 +128,39 @@ def table(options):
         print("| " + " | ".join([place, *cells]) + " |")
 
 
+# Student's t at 97.5 %, by degrees of freedom.
+STUDENT = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
+
+
+def interval(differences):
+    """The mean, and half of its 95 % interval; nothing where there is but one."""
+    if len(differences) < 2:
+        return f"{differences[0]:+.4f}"
+    half = STUDENT[len(differences) - 1] * statistics.stdev(differences) / len(differences) ** 0.5
+    return f"{statistics.mean(differences):+.4f} ± {half:.4f}"
+
+
+def compare(options):
+    groups = {}
+    for path in options.csv:
+        with open(path) as file:
+            for row in csv.DictReader(file):
+                if row["status"] == "finished":
+                    groups.setdefault(label((row["plugins"], row["settings"])), {})[row["seed"]] = row
+    if options.against not in groups:
+        sys.exit(f"no finished run of '{options.against}': there are {', '.join(groups)}")
+    beside = groups[options.against]
+    print("| plugins | seeds | " + " | ".join(f"{what} | beside {options.against}" for what in options.what) + " |")
+    print("|---" * (2 + 2 * len(options.what)) + "|")
+    for name, runs in groups.items():
+        cells = [name, str(len(runs))]
+        for what in options.what:
+            mean, deviation = spread([float(row[what]) for row in runs.values()])
+            paired = [float(row[what]) - float(beside[seed][what]) for seed, row in runs.items() if seed in beside]
+            cells += [f"{mean:.4f} ± {deviation:.4f}", interval(paired) if paired and runs is not beside else ""]
+        print("| " + " | ".join(cells) + " |")
+
+
 def plot(options):
     import matplotlib
     matplotlib.use("svg")
@@ -173,6 +209,11 @@ def main():
             command.add_argument("--digits", type=int, default=2)
         else:
             command.add_argument("--output", required=True)
+    command = commands.add_parser("compare")
+    command.add_argument("csv", nargs="+")
+    command.add_argument("--what", action="append", required=True)
+    command.add_argument("--against", default="none")
+    command.set_defaults(run=compare)
     options = parser.parse_args()
     options.run(options)
 

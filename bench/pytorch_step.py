@@ -14,8 +14,8 @@ end). The line `kernels` asks for what a step launches on the GPU, the longest f
 bench/run.py keeps several of these alive and asks them in turn.
 
 "family": "resnetv2" in the model's JSON asks for bench/pytorch_resnetv2.py's network, "mae" and "dino" for those of
-bench/pytorch_self_supervised.py, "gpt2" and "llama" for those of bench/pytorch_language.py, whose losses are their own, "public" for timm's or torchvision's ("source"). Else it is timm's ViT written
-plainly: scaled_dot_product_attention, exact GELU, LayerNorm with eps 1e-6. A step is what a `rewire` step is: loss with
+bench/pytorch_self_supervised.py, "gpt2" and "llama" for those of bench/pytorch_language.py, whose losses are their own, "public" for timm's or torchvision's
+("source"). Else it is timm's ViT written plainly: scaled_dot_product_attention, exact GELU, LayerNorm with eps 1e-6. A step is what a `rewire` step is: loss with
 label smoothing, backward, clipping by the global norm, AdamW with decay on matrices, or the class in a Python file with its own
 defaults.
 """
@@ -189,9 +189,9 @@ class Trainer:
             self.inputs = images, torch.randint(0, model["classes"], (options.batch,), device=self.device)
         else:
             if family in ("gpt2", "llama"):
-                if options.residual != "plain":
-                    sys.exit(f"pytorch_step: {family} has plain joins only")
-                self.model = pytorch_language.make(family, model).to(self.device)
+                spec = options.residual
+                strategy = None if spec in JOINS else pytorch_strategies.make(spec, model["dim"], model["depth"])
+                self.model = pytorch_language.make(family, model, JOINS.get(spec, JOINS["plain"]), strategy).to(self.device)
             else:
                 shape = model | {"plain_join": JOINS["plain"]}
                 self.model = pytorch_self_supervised.make(family, Block, JOINS[options.residual], shape).to(self.device)

@@ -1,5 +1,5 @@
-"""The strategies that reach over several joins, in PyTorch as a user would write them: each runs the blocks of the vision
-transformer of pytorch_step.py. Names and values are those of the plugins' specs, "attnres:block=3"; docs/guide/strategies.md has
+"""The strategies that reach over several joins, in PyTorch as a user would write them: each runs the blocks of the networks of
+pytorch_step.py and pytorch_language.py. Names and values are those of the plugins' specs, "attnres:block=3"; docs/guide/strategies.md has
 the equations. plugin_weights() of each says where a plugin's own weights stand: (its name, the parameter, the index in it)."""
 import torch
 import torch.nn.functional as F
@@ -192,8 +192,24 @@ class HyperConnections(nn.Module):
         return h.sum(2)
 
 
+class X0Lambdas(nn.Module):
+    def __init__(self, dim, depth):
+        super().__init__()
+        falls = torch.linspace(0, 1, depth)
+        self.resid, self.x0 = nn.Parameter(1.15 - 0.1 * falls), nn.Parameter(0.2 - 0.15 * falls)
+
+    def plugin_weights(self):
+        return [(f"{site(2 * i)}.{name}_lambda", getattr(self, name), i) for i in range(len(self.x0)) for name in ("resid", "x0")]
+
+    def forward(self, blocks, x):
+        x0 = x
+        for i, block in enumerate(blocks):
+            x = block(self.resid[i] * x + self.x0[i] * x0)
+        return x
+
+
 STRATEGIES = {"layerscale": LayerScale, "denseformer": DenseFormer, "value_residual": ValueResidual,
-              "postnorm": PostNorm, "attnres": AttentionResiduals, "hyper": HyperConnections}
+              "postnorm": PostNorm, "attnres": AttentionResiduals, "hyper": HyperConnections, "x0_lambdas": X0Lambdas}
 
 
 def make(spec, dim, depth):

@@ -14,8 +14,9 @@ namespace rewire::codegen {
 struct Target {
   FuseOptions fuse = {};  // how kernels are cut, and what a library computes instead
   ir::RecomputeCost recompute = {};
-  std::int64_t chunk_bytes =
-      32 << 20;  // of a chunk of wide rows (ir/passes/chunk_rows.h); 0: rows stay whole
+  /// The most that a chunk of wide rows has (ir/passes/chunk_rows.h), of which two live at a time; 0: rows stay
+  /// whole.
+  std::int64_t chunk_bytes = 15 << 20;
   /// Chooses how a Fourier transform is computed. Empty: transforms stay ops.
   std::function<ir::FourierWay(const ir::FourierRows&)> fourier = {};
   /// Empty: every convolution is of f32.

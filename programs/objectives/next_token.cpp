@@ -60,6 +60,9 @@ class NextToken : public Objective {
     const CountedSums sums = sums_of(b, logits_of(b, network, inputs, "eval"), inputs, weight);
     const Value bytes = sum_all(b, b.mul(b.reshape(inputs.at("bytes"), b.shape(weight)), weight));
     return {{{"loss", "loss_sum", "targets"}, sums.loss, sums.count},
+            {{.name = "perplexity", .numerator = "loss_sum", .denominator = "targets", .exponential = true},
+             sums.loss,
+             sums.count},
             {{"bits_per_byte", "bits", "bytes"}, b.mul(sums.loss, std::numbers::log2e), bytes},
             {{"top1", "correct1", "targets"}, sums.correct, sums.count}};
   }
@@ -104,6 +107,7 @@ extern const ObjectiveRow kNextToken{
     "next_token",
     "language modelling: cross-entropy of 'logits' [batch, T, words] against the next tokens",
     {{"loss", "loss", Shown::number},
+     {"perplexity", "perplexity", Shown::number},
      {"bits_per_byte", "bits/byte", Shown::number},
      {"top1", "top-1", Shown::percent, Better::higher}},
     {ir::float_parameter("z_loss", 0,

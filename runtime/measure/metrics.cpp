@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cmath>
 #include <deque>
 #include <numeric>
 #include <span>
@@ -50,7 +51,8 @@ MetricValues means(const MetricSums& sums, const programs::Metrics& metrics) {
   for (const programs::Metric& metric : metrics) {
     const auto sum = sums.find(metric.name);
     if (sum == sums.end()) continue;
-    values.push_back({metric.name, sum->second.numerator / sum->second.denominator});
+    const double mean = sum->second.numerator / sum->second.denominator;
+    values.push_back({metric.name, metric.exponential ? std::exp(mean) : mean});
   }
   return values;
 }

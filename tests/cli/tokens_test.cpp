@@ -1,4 +1,5 @@
 // rewire data on tokens and text: what is said of them, and the files of tokens that are written.
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -93,6 +94,8 @@ TEST_CASE("A language model trains on text, and knows its bits per byte if it kn
       evaluated("text", {"--set", "data.format=text", "--set", "data.path=" + folder.file("x.txt")});
   CAPTURE(of_text.dump());
   CHECK(of_text.at("bits_per_byte") > 0);
+  CHECK(of_text.at("perplexity").get<double>() ==
+        Catch::Approx(std::exp(of_text.at("test_loss").get<double>())).epsilon(1e-12));
   REQUIRE(rewire_command(
               {"data", "pack", folder.file("x.txt"), "--format", "text", "--output", folder.file("tokens")})
               .code == 0);
@@ -124,6 +127,19 @@ TEST_CASE("data preview prints the windows of a batch with the ends of documents
         "rewire: data preview: windows of text are printed: leave out --output\n");
   CHECK(rewire_command(words + Words{"--split", "test", "--batch", "1"}).err ==
         "rewire: data preview: --batch 1: the test split has 1 batches of 1 windows, counted from 0\n");
+}
+
+TEST_CASE("data info says once that documents without text are left out") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.file("d"));
+  write_text(folder.file("d/a.txt"), "some text");
+  write_text(folder.file("d/b.txt"), "");
+  const Outcome outcome = rewire_command({"data", "info", folder.file("d"), "--format", "text"});
+  CHECK(outcome.code == 0);
+  const std::string line =
+      folder.file("d") + ": 1 of 2 documents without text left out, the first is " + folder.file("d/b.txt");
+  CHECK_THAT(outcome.err, REWIRE_CATCH_CONTAINS(line));
+  CHECK(outcome.err.find(line) == outcome.err.rfind(line));
 }
 
 TEST_CASE("What the data commands are asked of tokens in vain is refused in one line") {

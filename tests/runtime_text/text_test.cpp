@@ -80,6 +80,15 @@ TEST_CASE("Files are documents in the order of their paths, and the last ones ar
   CHECK(documents.sha256() == sha_of("firstsecondthird éfourth"));
 }
 
+TEST_CASE("A document without text is left out") {
+  const TextTree tree;
+  tree.write("data/a.txt", "first");
+  tree.write("data/b.txt", "");
+  tree.write("data/c.jsonl", "{\"text\": \"\"}\n{\"text\": \"last\"}\n");
+  CHECK(tree.train("data", {{"validation_fraction", 0.0}}) == "first|last|");
+  CHECK(Documents(tree.file("data")).count() == 2);
+}
+
 TEST_CASE("However documents are split, each is in one part, and neither part is empty") {
   const TextTree tree;
   for (int i = 0; i < 5; ++i)

@@ -10,6 +10,7 @@
 #include "ir/error.h"
 #include "ir/printable.h"
 #include "runtime/data/text/split.h"
+#include "runtime/device/log.h"
 #include "runtime/io/json_view.h"
 #include "runtime/io/mapped_file.h"
 #include "runtime/io/sha256.h"
@@ -38,23 +39,9 @@ void read_lines(const std::string& path, std::string_view text,
   }
 }
 
-}  // namespace
-
-Documents::Documents(const std::string& path)
-    : name_(visible(path.empty() ? default_text() : path)),
-      files_(path.empty() ? files_of_path(default_text(), {".pod"}, false) : files_of_path(path, {}, true)) {
-  Sha256 digest;
-  for_each([&](const Document& document) {
-    digest.update(std::as_bytes(std::span(document.text)));
-    sizes_.push_back(std::ssize(document.text));
-    bytes_ += sizes_.back();
-  });
-  if (bytes_ == 0) user_error("{}: there is no text in it", name_);
-  sha256_ = digest.hex();
-}
-
-void Documents::for_each(const std::function<void(const Document&)>& take) const {
-  for (const std::string& path : files_) {
+/// Calls `take` with each document of the files, also those without text.
+void read_all(const std::vector<std::string>& files, const std::function<void(const Document&)>& take) {
+  for (const std::string& path : files) {
     const MappedFile file(path);
     if (path.ends_with(".jsonl")) {
       read_lines(path, text_of(file), take);
@@ -62,6 +49,38 @@ void Documents::for_each(const std::function<void(const Document&)>& take) const
       take({visible(path), text_of(file)});
     }
   }
+}
+
+}  // namespace
+
+Documents::Documents(const std::string& path)
+    : name_(visible(path.empty() ? default_text() : path)),
+      files_(path.empty() ? files_of_path(default_text(), {".pod"}, false) : files_of_path(path, {}, true)) {
+  Sha256 digest;
+  std::int64_t empty = 0;
+  std::string first_empty;
+  read_all(files_, [&](const Document& document) {
+    if (document.text.empty()) {
+      if (empty++ == 0) first_empty = document.name;
+      return;
+    }
+    digest.update(std::as_bytes(std::span(document.text)));
+    sizes_.push_back(std::ssize(document.text));
+    bytes_ += sizes_.back();
+  });
+  if (bytes_ == 0) user_error("{}: there is no text in it", name_);
+  sha256_ = digest.hex();
+  if (empty > 0) {
+    write_log_once(LogLevel::warning, "empty documents of " + name_,
+                   fmt::format("{}: {} of {} documents without text left out, the first is {}", name_, empty,
+                               empty + count(), first_empty));
+  }
+}
+
+void Documents::for_each(const std::function<void(const Document&)>& take) const {
+  read_all(files_, [&](const Document& document) {
+    if (!document.text.empty()) take(document);
+  });
 }
 
 std::string default_text() {

@@ -14,7 +14,8 @@ struct Document {
   std::string_view text;
 };
 
-/// The documents of a path, which are read anew each time: the text may be larger than memory.
+/// The documents of a path, which are read anew each time: the text may be larger than memory. Those without
+/// text are left out, with one warning.
 class Documents {
  public:
   /// `path`: a file, a folder with all in it but hidden files, or a shell pattern; "": the default text. Throws
