@@ -53,6 +53,7 @@ void build_gpt2(Layers& net, const ir::Attributes& options, std::int64_t batch) 
     const Value positions = net.decaying("weight", {context, dim}, matrix, "embedding");
     x = b.add(words.rows, b.reshape(positions, {1, context, dim}));
   }
+  const ValueEmbeddings values(net, options, tokens, heads, dim / heads);
   x = net.dropout("transformer.drop", x, dropout);
   for (std::int64_t i = 0; i < depth; ++i) {
     const Layers::Block block(net, fmt::format("transformer.h.{}", i));
@@ -61,7 +62,8 @@ void build_gpt2(Layers& net, const ir::Attributes& options, std::int64_t batch) 
       const auto part = [&](std::int64_t at) {
         return split_heads(b, b.slice(qkv, 2, at * dim, (at + 1) * dim), heads);
       };
-      const Value y = merge_heads(b, causal_attention(b, part(0), part(1), part(2), sight));
+      const Value v = values.add_to(part(2), z, i);
+      const Value y = merge_heads(b, causal_attention(b, part(0), part(1), v, sight));
       return net.dropout("resid_dropout", linear("c_proj", y, dim, last, "proj"), dropout);
     };
     const auto mlp = [&](Value z) {
@@ -108,7 +110,7 @@ const Family kGpt2{
                                   "activation of the MLP; gelu_tanh: GPT-2's; gelu: by erf, nanoGPT's"),
                ir::bool_parameter("bias", true, "give linear layers and norms a bias"),
                ir::bool_parameter("tied", true, "use the embedding as the head's matrix"), window_parameter(),
-               documents_parameter(), softcap_parameter(), dropout_parameter()},
+               documents_parameter(), softcap_parameter(), value_embeddings_parameter(), dropout_parameter()},
     .build = build_gpt2,
     .name_here = name_here,
     .files = {.transposed = {"attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight",

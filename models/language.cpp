@@ -1,5 +1,8 @@
 #include "models/language.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -11,6 +14,15 @@ namespace rewire::models {
 using ir::Builder;
 using ir::Opcode;
 using ir::Value;
+
+namespace {
+
+// Of value embeddings: deviation of the tables at the start, as of the values' own matrix; what the gate reads, its
+// bound at the start, and the most that it gives.
+constexpr double kTableStd = 0.02, kGateBound = 0.02, kMostGate = 3;
+constexpr std::int64_t kGateChannels = 12;
+
+}  // namespace
 
 Embedding embed(Layers& net, std::string_view name, Value tokens, std::int64_t words, std::int64_t width,
                 double std) {
@@ -53,6 +65,29 @@ Sight sight_of(Builder& b, const ir::Attributes& options, std::int64_t batch) {
   return sight;
 }
 
+ValueEmbeddings::ValueEmbeddings(Layers& net, const ir::Attributes& options, Value tokens, std::int64_t heads,
+                                 std::int64_t width)
+    : layers_(net), rows_(static_cast<std::size_t>(options.get_int("depth"))) {
+  if (!options.get_bool("value_embeddings")) return;
+  for (std::size_t block = rows_.size(); block > 0; block -= std::min<std::size_t>(block, 2)) {
+    const std::string name = fmt::format("value_embeds.{}", block - 1);
+    const Value rows = embed(net, name, tokens, options.get_int("vocab"), heads * width, kTableStd).rows;
+    rows_[block - 1] = split_heads(net.builder(), rows, heads);
+  }
+}
+
+Value ValueEmbeddings::add_to(Value v, Value z, std::int64_t block) const {
+  const Value rows = rows_[static_cast<std::size_t>(block)];
+  if (!rows) return v;
+  Builder& b = layers_.builder();
+  const ir::Shape shape = b.shape(v);
+  const Value seen = b.slice(z, 2, 0, std::min(kGateChannels, b.shape(z)[2]));
+  const Value gate = layers_.linear("ve_gate", seen, shape[1],
+                                    {.init = {ir::InitKind::uniform, 0, kGateBound}, .bias = false});
+  const Value factor = b.mul(b.unary(Opcode::sigmoid, b.transpose(gate, {0, 2, 1})), kMostGate);
+  return b.add(v, b.mul(b.reshape(factor, {shape[0], shape[1], shape[2], 1}), rows));
+}
+
 Value capped(Builder& b, Value logits, double cap) {
   return cap == 0 ? logits : b.mul(b.unary(Opcode::tanh, b.div(logits, cap)), cap);
 }
@@ -86,6 +121,11 @@ ir::ParameterSpec documents_parameter() {
 ir::ParameterSpec softcap_parameter() {
   return ir::float_parameter("softcap", 0, "logits become softcap tanh(logits / softcap); 0: they stay")
       .at_least(0);
+}
+
+ir::ParameterSpec value_embeddings_parameter() {
+  return ir::bool_parameter("value_embeddings", false,
+                            "add gated rows of further embeddings to the values of every other block");
 }
 
 ir::ParameterSpec dropout_parameter() {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "ir/schema.h"
 #include "models/layers.h"
@@ -33,6 +34,23 @@ Sight sight_of(ir::Builder& builder, const ir::Attributes& options, std::int64_t
 /// as many heads or a divisor of them.
 ir::Value causal_attention(ir::Builder& builder, ir::Value q, ir::Value k, ir::Value v, const Sight& sight);
 
+/// Value embeddings (nanochat, public training code, 2026): every other block, the last among them, has a table of its
+/// own, of which a token's row is added to its values.
+class ValueEmbeddings {
+ public:
+  /// Adds the tables `value_embeds.<block>`, with the values' `heads` and their `width`, that the option
+  /// `value_embeddings` asks for.
+  ValueEmbeddings(Layers& layers, const ir::Attributes& options, ir::Value tokens, std::int64_t heads,
+                  std::int64_t width);
+  /// Returns v + 3 sigmoid(ve_gate z) e, or v in a block without a table. v and the rows e are [batch, heads, tokens,
+  /// width]; the gate has a number per head and reads the first 12 channels of the branch's input z.
+  ir::Value add_to(ir::Value v, ir::Value z, std::int64_t block) const;
+
+ private:
+  Layers& layers_;
+  std::vector<ir::Value> rows_;  // by block; invalid: it has no table
+};
+
 /// Returns cap tanh(logits / cap) (Gemma 2); with cap 0 the logits.
 ir::Value capped(ir::Builder& builder, ir::Value logits, double cap);
 
@@ -44,6 +62,7 @@ ir::ParameterSpec context_parameter(std::int64_t default_value);
 ir::ParameterSpec window_parameter();
 ir::ParameterSpec documents_parameter();
 ir::ParameterSpec softcap_parameter();
+ir::ParameterSpec value_embeddings_parameter();
 ir::ParameterSpec dropout_parameter();
 
 }  // namespace rewire::models

@@ -62,6 +62,7 @@ void build_llama(Layers& net, const ir::Attributes& options, std::int64_t batch)
   const Sight sight = sight_of(b, options, batch);
 
   Embedding words = embed(net, "model.embed_tokens", tokens, vocab, dim, kStd);
+  const ValueEmbeddings values(net, options, tokens, kv_heads, width);
   Value x = net.dropout("model.drop", words.rows, dropout);
   for (std::int64_t i = 0; i < depth; ++i) {
     const Layers::Block block(net, fmt::format("model.layers.{}", i));
@@ -73,7 +74,8 @@ void build_llama(Layers& net, const ir::Attributes& options, std::int64_t batch)
         return b.emit(ir::Opcode::rope, {y}, rotation);
       };
       const Value q = rotated("q", heads, "q"), k = rotated("k", kv_heads, "k");
-      const Value v = split_heads(b, linear("v_proj", z, kv_heads * width, "v"), kv_heads);
+      const Value v =
+          values.add_to(split_heads(b, linear("v_proj", z, kv_heads * width, "v"), kv_heads), z, i);
       const Value y = merge_heads(b, causal_attention(b, q, k, v, sight));
       return net.dropout("drop", linear("o_proj", y, dim, "proj"), dropout);
     };
@@ -114,7 +116,7 @@ const Family kLlama{
          ir::bool_parameter("qk_norm", false,
                             "give heads of queries and keys RMS norms, before the rotation"),
          ir::bool_parameter("tied", false, "use the embedding as the head's matrix"), window_parameter(),
-         documents_parameter(), softcap_parameter(), dropout_parameter()},
+         documents_parameter(), softcap_parameter(), value_embeddings_parameter(), dropout_parameter()},
     .build = build_llama,
     .variants = {{"llama_nano",
                   {{"dim", 96},

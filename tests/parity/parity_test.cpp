@@ -28,7 +28,8 @@ TEST_CASE("The evaluator computes the network of the paper on orthogonal updates
 }
 
 TEST_CASE("The evaluator computes Hugging Face's GPT-2 and Llama, and follows twenty steps") {
-  for (const char* name : {"gpt2_odd", "gpt2_long", "llama_odd", "llama_groups", "llama_qwen"})
+  for (const char* name :
+       {"gpt2_odd", "gpt2_long", "llama_odd", "llama_groups", "llama_qwen", "gpt2_values", "llama_values"})
     check_golden(read_golden(name), evaluator(ir::DType::f64), kExact);
 }
 

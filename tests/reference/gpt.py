@@ -25,8 +25,12 @@ MODELS = {
                          norm_eps=1e-5, tied=True),
     "llama_qwen": dict(family="llama", vocab=11, context=21, dim=12, depth=2, heads=4, kv_heads=2, mlp_hidden=19,
                        head_dim=6, qk_norm=True, window=5, softcap=2.5),
+    "gpt2_values": dict(family="gpt2", vocab=13, context=7, dim=16, depth=2, heads=4, value_embeddings=True),
+    "llama_values": dict(family="llama", vocab=11, context=9, dim=8, depth=2, heads=4, kv_heads=2, mlp_hidden=19,
+                         value_embeddings=True),
 }
-BATCH = {"gpt2_odd": 3, "gpt2_long": 2, "llama_odd": 3, "llama_groups": 2, "llama_qwen": 2}
+BATCH = {"gpt2_odd": 3, "gpt2_long": 2, "llama_odd": 3, "llama_groups": 2, "llama_qwen": 2, "gpt2_values": 2, "llama_values": 2}
+GATE_CHANNELS = 12  # of the branch's input, which the gate of value embeddings reads
 PLUGINS = {"x0_lambdas": ["x0_lambdas"], "attnres_block": ["attnres:block=3"],
            "hyper_mhc_lite": ["hyper:kind=mhc_lite,lanes=3"], "denseformer_dynamic": ["denseformer:dynamic=true"],
            "laurel": ["laurel:rank=4,previous=2"],
@@ -71,6 +75,25 @@ def add_joins(blocks, plugins, width):
         block.forward = forward
 
 
+def add_value_embeddings(inner, blocks, options):
+    """nanochat's, whose commit 92d63d4 has them: every other block, the last among them."""
+    heads = options.get("kv_heads", options["heads"])
+    width = options["dim"] // options["heads"]
+    inner.value_embeds = torch.nn.ModuleDict()
+    for i in reversed(range(len(blocks) - 1, -1, -2)):
+        table = inner.value_embeds[str(i)] = torch.nn.Embedding(options["vocab"], heads * width)
+        is_gpt2 = hasattr(blocks[i], "attn")
+        attention = blocks[i].attn if is_gpt2 else blocks[i].self_attn
+        gate = attention.ve_gate = torch.nn.Linear(min(GATE_CHANNELS, options["dim"]), heads, bias=False)
+
+        def add(module, args, out, table=table, gate=gate):
+            factor = 3 * torch.sigmoid(gate(args[0][..., :GATE_CHANNELS]))
+            rows = table(inner.tokens).unflatten(-1, (heads, width))
+            added = (factor.unsqueeze(-1) * rows).flatten(-2)
+            return torch.cat((out[..., :-added.shape[-1]], out[..., -added.shape[-1]:] + added), -1)
+        (attention.c_attn if is_gpt2 else attention.v_proj).register_forward_hook(add)
+
+
 def public_name(name):
     """What a join adds is named after the block's number alone."""
     return "blocks." + name.split(".", 2)[2] if ".join_" in name else name
@@ -103,6 +126,8 @@ class Network(torch.nn.Module):
         config._attn_implementation = "eager" if o["family"] == "gpt2" else "sdpa"
         self.inner = kind(config)
         blocks = self.inner.transformer.h if o["family"] == "gpt2" else self.inner.model.layers
+        if o.get("value_embeddings"):
+            add_value_embeddings(self.inner, blocks, o)
         if plugins:
             add_joins(blocks, plugins, o["dim"])
         self.inner.double()
@@ -129,6 +154,7 @@ class Network(torch.nn.Module):
     def forward(self, tokens):
         weights = {name: self.weights[key].T if name in self.transposed else self.weights[key]
                    for name, key in self.names.items()}
+        self.inner.tokens = tokens
         logits = torch.func.functional_call(self.inner, weights, (tokens,)).logits
         return self.softcap * torch.tanh(logits / self.softcap) if self.softcap else logits
 

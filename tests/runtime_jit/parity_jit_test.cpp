@@ -22,7 +22,7 @@ TEST_CASE("The compiled ViT computes PyTorch's logits, loss and gradients") {
     for (const char* name :
          {"vit_token_plain", "vit_avg_plain", "vit_slim_tanh_plain", "vit_odd_tanh_plain",
           "vit_registers_plain", "vit_prefix_plain", "vit_clip_plain", "vit_bare_plain", "vit_oru_plain",
-          "gpt2_odd", "gpt2_long", "llama_odd", "llama_groups", "llama_qwen"})
+          "gpt2_odd", "gpt2_long", "llama_odd", "llama_groups", "llama_qwen", "gpt2_values", "llama_values"})
       check_gradients(read_golden(name), jit(fuse), kSingle);
   }
 }
