@@ -25,7 +25,8 @@ struct GroupNode {
   int op = -1;          // opaque: body index
   int epilogue = -1;    // a matmul's: the op whose result its call writes, with a bias, a cast or more
   GemmEpilogue kind = GemmEpilogue::none;  // of a matmul's call
-  bool accumulates = false;                // the matmul's call adds to what its third operand holds
+  bool accumulates =
+      false;  // the call adds to its third operand's memory if it is a matmul, to its first's if a scatter_add
   int other = -1;               // its call's other result: gelu's operand, or the sum of the gradient's rows
   std::vector<TokenSums> sums;  // that an attention_grad computes too
   /// By operand, if opaque. A matmul's third is its bias, the sum that it adds to, or for a gradient gelu's
@@ -153,6 +154,7 @@ class Grouping {
   std::optional<BiasedProduct> biased_result(const ir::Op& last) const;
   std::optional<Product> product(ir::Value value) const;
   std::optional<AddedProduct> added_product(const ir::Op& add) const;
+  bool is_own_sum(ir::Value value) const;
   bool is_small_result(const ir::Op& matmul) const;
   std::optional<IndexMap> view_map(ir::Value& value) const;
   Source opaque_operand(ir::Value value, bool matrix);

@@ -170,6 +170,7 @@ void Grouping::process_opaque(int index) {
         node.operands.push_back(dense_operand(operand));
     }
   }
+  node.accumulates = call.code == Opcode::scatter_add && is_own_sum(call.operands[0]);
   std::vector<int> others;
   if (const auto found = token_sums_.find(index); found != token_sums_.end()) {
     node.sums = found->second;
@@ -198,6 +199,11 @@ std::optional<Product> Grouping::product(Value value) const {
   const int matmul = sole_definition(op(cast).operands[0], Opcode::matmul);
   if (matmul < 0 || dtype(op(cast).operands[0]) != ir::DType::bf16) return std::nullopt;
   return Product{matmul, {matmul, cast}};
+}
+
+// Returns whether a value is a sum or a product that one op alone reads, which may then change it in memory.
+bool Grouping::is_own_sum(Value value) const {
+  return sole_definition(value, Opcode::add) >= 0 || product(value).has_value();
 }
 
 // Matches sum + product, where the sum is a product or again such a sum, and so large that no cache holds it:

@@ -139,13 +139,15 @@ void Storage::assign_dense(Value value) {
   views_[value.id] = dense_view(buffer, grouping_.function().type(value).shape);
 }
 
-// Places a sum to which a product is added where the result will be.
+// Places a sum to which a call adds where the result will be.
 bool Storage::assign_as_sum(Value value) {
   for (const Use& use : grouping_.uses(value)) {
     const GroupNode& node = grouping_.nodes()[static_cast<std::size_t>(use.node)];
-    if (!node.accumulates || use.operand != 2) continue;
-    const Op& add = grouping_.function().body[static_cast<std::size_t>(node.epilogue)];
-    const View& home = view(add.results[0]);
+    const bool is_product = node.epilogue >= 0;
+    if (!node.accumulates || use.operand != (is_product ? 2 : 0)) continue;
+    const Op& last =
+        grouping_.function().body[static_cast<std::size_t>(is_product ? node.epilogue : node.op)];
+    const View& home = view(last.results[0]);
     if (!fits_users(value, home)) return false;
     views_[value.id] = home;
     return true;

@@ -260,6 +260,18 @@ Value sum_of_pads(const Match& m) {
   return m.build().emit(pad, {joined}, {{"low", a->low}, {"high", a->high}});
 }
 
+/// The gradient of a table that a product reads too is the sum of both.
+Value sum_of_scatter(const Match& m) {
+  for (const std::size_t k : {0, 1}) {
+    const Op* scatter = m.as(m[k], scatter_add);
+    if (scatter == nullptr || !m.is(scatter->operands[0], 0) || m.type(m[1 - k]) != m.type()) continue;
+    const Value operands[] = {m[1 - k], scatter->operands[1], scatter->operands[2]};
+    const Attributes attributes = scatter->attributes;
+    return m.build().emit(scatter_add, operands, attributes);
+  }
+  return {};
+}
+
 /// A shape op on operands that are one number everywhere gives that number everywhere.
 Value shape_of_splat(const Match& m) {
   const std::optional<double> a = m.splat(m[0]);
@@ -319,6 +331,8 @@ std::vector<Rule> shape_rules() {
       {"concat_of_same", {concat}, concat_of_same},
       // pad(x, 0) + pad(y, 0) = pad(concat(x, y), 0), where y begins where x ends
       {"sum_of_pads", {add}, sum_of_pads},
+      // x + scatter_add(0, index, u) = scatter_add(x, index, u)
+      {"sum_of_scatter", {add}, sum_of_scatter},
   };
 }
 

@@ -1,5 +1,5 @@
 // scatter_add of rows in f32, such as the gradient of an embedding table: y = base, then y[index[j]] += u[j]
-// in the order of j. A task has a range of y's rows. It looks through all indices and adds the updates that
+// in the order of j. The base may be y's own memory. A task has a range of y's rows. It looks through all indices and adds the updates that
 // are its own, so a sum's order depends on neither threads nor the cut.
 #include <algorithm>
 #include <cstdint>
@@ -47,9 +47,10 @@ class CpuScatter final : public CpuLaunch {
     const std::int64_t outer = task / parts_, first = task % parts_ * grain_;
     const std::int64_t end = std::min(first + grain_, view_.extent), width = view_.inner;
     float* rows = to_at_ + outer * view_.extent * width;
-    if (repeats_) {
+    const bool is_there = base_.buffer == to_.buffer;
+    if (!is_there && repeats_) {
       std::fill(rows + first * width, rows + end * width, *base_at_);
-    } else {
+    } else if (!is_there) {
       const float* from = base_at_ + outer * view_.extent * width;
       std::copy(from + first * width, from + end * width, rows + first * width);
     }
