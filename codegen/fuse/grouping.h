@@ -25,9 +25,8 @@ struct GroupNode {
   int op = -1;          // opaque: body index
   int epilogue = -1;    // a matmul's: the op whose result its call writes, with a bias, a cast or more
   GemmEpilogue kind = GemmEpilogue::none;  // of a matmul's call
-  bool accumulates =
-      false;  // the call adds to its third operand's memory if it is a matmul, to its first's if a scatter_add
-  int other = -1;               // its call's other result: gelu's operand, or the sum of the gradient's rows
+  bool accumulates = false;  // the call adds to an operand's memory: a matmul's third, a scatter_add's first
+  int other = -1;            // its call's other result: gelu's operand, or the sum of the gradient's rows
   std::vector<TokenSums> sums;  // that an attention_grad computes too
   /// By operand, if opaque. A matmul's third is its bias, the sum that it adds to, or for a gradient gelu's
   /// operand.

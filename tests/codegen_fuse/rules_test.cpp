@@ -400,6 +400,25 @@ TEST_CASE("readers of a computed value are one with it, but not with a reader th
   CHECK(arguments(waits, 0, kWrite) == 2);  // s and c
 }
 
+TEST_CASE("The gradient of a tied table is added to its head's, in its memory") {
+  const Program program = fuse(module(R"(
+    func @main(%a: f32[3000,7], %b: f32[7,20], %i: i32[900], %u: f32[900,20]) -> (y: f32[3000,20]) {
+      %z = constant {value = 0.0} : f32[3000,20]
+      %head = matmul %a, %b : f32[3000,20]
+      %words = scatter_add %z, %i, %u {axis = 0} : f32[3000,20]
+      %y = add %head, %words : f32[3000,20]
+      return y = %y
+    })"),
+                               true);
+  REQUIRE(program.launches.size() == 2);
+  REQUIRE(std::holds_alternative<codegen::GemmLaunch>(program.launches[0]));
+  REQUIRE(std::holds_alternative<codegen::OpCall>(program.launches[1]));
+  const auto& product = std::get<codegen::GemmLaunch>(program.launches[0]);
+  const auto& scatter = std::get<codegen::OpCall>(program.launches[1]);
+  CHECK(scatter.operands[0] == scatter.results[0]);
+  CHECK(product.c.buffer == scatter.results[0].buffer);
+}
+
 TEST_CASE(
     "rows by index are kernels: a gather's gradient is one, an order one, however many lists there are") {
   const auto scatter = [](const std::string& lists, const std::string& base) {

@@ -104,7 +104,8 @@ IndexedCase skipped_rows(DType dtype) {
   return std::move(w.indexed);
 }
 
-/// The gradient of a table of words: more pairs of rows than a CPU compares, one list or a list for each sample.
+/// The gradient of a table of words: more pairs of rows than a CPU compares, one list or a list for each sample. With
+/// one, it is also added to a sum and to a product, which have no other reader.
 IndexedCase table(DType index, bool lists) {
   constexpr std::int64_t kWords = 1100, kTokens = 530, kWidth = 19;
   CaseBuilder c(13);
@@ -122,7 +123,15 @@ IndexedCase table(DType index, bool lists) {
   const ir::Attributes along{{"axis", static_cast<std::int64_t>(samples.size())}};
   w.result(w.b.emit(Opcode::scatter_add, {base, at, updates}, along));
   const Value zero = w.b.constant(0.0, DType::f32, with({kWords, kWidth}));
-  w.result(w.b.emit(Opcode::scatter_add, {zero, at, w.b.add(updates, updates)}, along));
+  const Value gradient = w.b.emit(Opcode::scatter_add, {zero, at, w.b.add(updates, updates)}, along);
+  w.result(gradient);
+  if (lists) return std::move(w.indexed);
+  const auto scattered = [&] { return w.b.emit(Opcode::scatter_add, {zero, at, updates}, along); };
+  w.result(w.b.add(w.b.add(base, w.b.mul(base, base)), scattered()));
+  constexpr std::int64_t kInner = 5;
+  const Value left = w.input(eighths(c, {kWords, kInner}, DType::f32, false));
+  const Value right = w.input(eighths(c, {kInner, kWidth}, DType::f32, false));
+  w.result(w.b.add(scattered(), w.b.matmul(left, right)));
   return std::move(w.indexed);
 }
 
