@@ -12,8 +12,8 @@ std::vector<Command> commands() {
       bench_command(),        models_command(),     models_info_command(), plugins_command(),
       plugins_info_command(), plugin_new_command(), plugin_test_command(), data_info_command(),
       data_preview_command(), data_try_command(),   data_pack_command(),   data_bench_command(),
-      doctor_command(),       help_command(),       docs_command(),        completion_command(),
-      man_command()};
+      detect_eval_command(),  doctor_command(),     help_command(),        docs_command(),
+      completion_command(),   man_command()};
   const std::vector<Command> residents = resident_commands();
   all.insert(all.end() - 5, residents.begin(), residents.end());
   return all;

@@ -37,6 +37,7 @@ Command data_preview_command();
 Command data_try_command();
 Command data_pack_command();
 Command data_bench_command();
+Command detect_eval_command();
 Command doctor_command();
 Command help_command();
 Command docs_command();

@@ -47,6 +47,7 @@ inline std::vector<FileDoc> file_formats() {
        "belong to"},
       {".so", "a plugin: a shared library with the C ABI of rewire_plugin.h"},
       {".npy", "a NumPy array: images and labels as data, features, teacher outputs"},
+      {".json", "objects in images, or detections, in COCO's formats"},
       {".jsonl", "metrics: one JSON object per line, \"kind\" is train, eval or diagnose"},
       {".tar", "a shard of images, as WebDataset has them"},
       {".html", "a page without external resources: report, explore, diff"},

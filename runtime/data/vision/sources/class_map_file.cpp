@@ -10,11 +10,12 @@
 #include "ir/error.h"
 #include "ir/printable.h"
 #include "runtime/data/vision/sources/image_files.h"
+#include "runtime/io/files.h"
 
 namespace rewire::runtime {
 namespace {
 
-constexpr std::size_t kMostLines = 10'000'000;
+constexpr std::size_t kMostMapLines = 10'000'000;
 constexpr std::int64_t kMostLabel = 999'999;
 
 /// Returns true for digits, with an optional sign before them: no class has such a name.
@@ -42,7 +43,7 @@ std::vector<Line> read_lines(const std::string& path) {
   std::vector<Line> lines;
   std::map<std::string, std::int64_t> seen;
   std::int64_t number = 0;
-  for (std::string text : lines_of_file(path, kMostLines)) {
+  for (std::string text : lines_of_file(path, kMostMapLines)) {
     constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
     if (++number == 1 && text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
     if (text.empty()) continue;
