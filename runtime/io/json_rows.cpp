@@ -195,8 +195,7 @@ class JsonRowReader final : public json::json_sax_t {
 
   bool parse_error(std::size_t position, const std::string& last, const json::exception& error) override {
     const std::string place = list_ != nullptr ? row_.place() + ", " : "";
-    const std::size_t sign = last.find_first_not_of("- ");
-    if (sign != std::string::npos && (last[sign] == 'N' || last[sign] == 'I'))
+    if (last.ends_with('N') || last.ends_with('I'))
       user_error("{} is not valid JSON: {}byte {}: NaN, Infinity and None are no values of JSON", file_,
                  place, position);
     const std::string text = error.what();  // "[json…] parse error at line 1, column 8: … - REASON"

@@ -42,7 +42,7 @@ const std::vector<std::string> kCommands = {"train",        "sweep",
                                             "schedules",    "schedules info",
                                             "doctor",       "help",
                                             "docs",         "completion",
-                                            "man"};
+                                            "man",          "detect eval"};
 
 Words words_of(const std::string& command) {
   const std::size_t space = command.find(' ');
