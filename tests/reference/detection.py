@@ -92,6 +92,9 @@ def draw_set(draws):
     def detect(image, category, box):
         found.append({"image_id": image, "category_id": category, "bbox": box, "score": draws.below(17) / 16})
 
+    def add_object(image, category, box, area, crowd):
+        objects.append({"id": len(objects) + 1, "image_id": image, "category_id": category, "bbox": box, "area": area, "iscrowd": crowd})
+
     for image in image_ids:
         boxes = 0 if draws.one_in(4) else draws.below(12)
         for _ in range(boxes):
@@ -100,14 +103,22 @@ def draw_set(draws):
             category = category_ids[draws.below(len(category_ids) - 1)]  # none of the last
             area = box[2] * box[3] / (2 if draws.one_in(3) else 1)
             crowd = 1 if draws.one_in(8) else 0
-            objects.append({"id": len(objects) + 1, "image_id": image, "category_id": category, "bbox": box, "area": area,
-                            "iscrowd": crowd})
+            add_object(image, category, box, area, crowd)
             for _ in range(draws.below(4)):
                 near = draw_near(draws, box)
                 label = category_ids[draws.below(len(category_ids))] if draws.one_in(8) else category
                 detect(image, label, near)
                 if draws.one_in(6):
                     detect(image, label, list(near))
+        if draws.one_in(2):  # a detection with equal IoU of two objects, and one of the two
+            x, y = draw_box(draws)[:2]
+            sides = [[x, y, 40.0, 10.0], [x + 10, y, 40.0, 10.0]]
+            if draws.one_in(2):
+                sides.reverse()
+            for box in sides:
+                add_object(image, category_ids[0], box, 400, 0)
+            detect(image, category_ids[0], [x + 10, y, 30.0, 10.0])
+            detect(image, category_ids[0], list(sides[draws.below(2)]))
         for _ in range(draws.below(8)):
             detect(image, category_ids[draws.below(len(category_ids))], draw_box(draws))
     detect(image_ids[0], category_ids[0], draw_box(draws))

@@ -135,6 +135,8 @@ TEST_CASE("of a category in an image 1, 10 or 100 detections count, by score") {
   Values values = values_of(objects, detections);
   CHECK(values.at("AR100") == 0);
   CHECK(values.at("AP") == 0);
+  detections.erase(detections.begin());
+  CHECK(values_of(objects, detections).at("AR100") == Approx(.5));
   // Another category has 100 of its own; there the first finds an object, and the eleventh another.
   detections.assign(11, {0, 1, kElsewhere, .5});
   detections[0] = {0, 1, kBox, .9};

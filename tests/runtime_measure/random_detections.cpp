@@ -119,10 +119,31 @@ class SetWriter {
   void add_image(std::int64_t image) {
     const std::uint64_t objects = draws_.one_in(4) ? 0 : draws_.below(12);
     for (std::uint64_t i = 0; i < objects; ++i) add_object(image);
+    if (draws_.one_in(2)) add_pair(image);
     for (std::uint64_t left = draws_.below(8); left > 0; --left) {
       const std::int64_t category = any_of_rows(draws_, categories_);
       detect(image, category, draw_box(draws_));
     }
+  }
+
+  void add(std::int64_t image, std::int64_t category, const Box& box, double area, int crowd) {
+    boxes_.push_back(box);
+    objects_.push_back({{"id", boxes_.size()},
+                        {"image_id", image},
+                        {"category_id", category},
+                        {"bbox", box},
+                        {"area", area},
+                        {"iscrowd", crowd}});
+  }
+
+  /// A detection with equal IoU of two objects, and one of the two.
+  void add_pair(std::int64_t image) {
+    const Box at = draw_box(draws_);
+    std::array<Box, 2> sides = {{{at[0], at[1], 40, 10}, {at[0] + 10, at[1], 40, 10}}};
+    if (draws_.one_in(2)) std::swap(sides[0], sides[1]);
+    for (const Box& box : sides) add(image, categories_[0], box, 400, 0);
+    detect(image, categories_[0], {at[0] + 10, at[1], 30, 10});
+    detect(image, categories_[0], sides[draws_.below(2)]);
   }
 
   void add_object(std::int64_t image) {
@@ -131,13 +152,7 @@ class SetWriter {
     const std::int64_t category = categories_[draws_.below(categories_.size() - 1)];
     const double area = box[2] * box[3] / (draws_.one_in(3) ? 2 : 1);
     const int crowd = draws_.one_in(8) ? 1 : 0;
-    boxes_.push_back(box);
-    objects_.push_back({{"id", boxes_.size()},
-                        {"image_id", image},
-                        {"category_id", category},
-                        {"bbox", box},
-                        {"area", area},
-                        {"iscrowd", crowd}});
+    add(image, category, box, area, crowd);
     for (std::uint64_t left = draws_.below(4); left > 0; --left) {
       const Box near = draw_near(draws_, box);
       const std::int64_t label = draws_.one_in(8) ? any_of_rows(draws_, categories_) : category;

@@ -23,7 +23,7 @@ struct DrawnSet {
   std::size_t images = 0, objects = 0, detections = 0;
 };
 
-/// Draws images without objects, crowds, equal scores, equal boxes, areas of exactly 32² and 96², a category
+/// Draws images without objects, crowds, equal scores, equal boxes, equal IoUs, areas of exactly 32² and 96², a category
 /// without objects, and at times more than 100 detections of a category in an image.
 DrawnSet draw_set(Draws& draws);
 
