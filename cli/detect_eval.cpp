@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
 
 #include "cli/commands.h"
 #include "cli/json.h"

@@ -3,10 +3,12 @@
 #include "runtime/measure/average_precision.h"
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <utility>
 #include <vector>
 

@@ -1,6 +1,8 @@
 // Average precision and recall of small cases, worked out by hand.
 #include "runtime/measure/average_precision.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
