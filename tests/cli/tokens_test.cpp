@@ -95,7 +95,7 @@ TEST_CASE("A language model trains on text, and knows its bits per byte if it kn
   CAPTURE(of_text.dump());
   CHECK(of_text.at("bits_per_byte") > 0);
   CHECK(of_text.at("perplexity").get<double>() ==
-        Catch::Approx(std::exp(of_text.at("test_loss").get<double>())).epsilon(1e-12));
+        Approx(std::exp(of_text.at("test_loss").get<double>())).epsilon(1e-12));
   REQUIRE(rewire_command(
               {"data", "pack", folder.file("x.txt"), "--format", "text", "--output", folder.file("tokens")})
               .code == 0);
