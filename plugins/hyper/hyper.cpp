@@ -162,10 +162,8 @@ Mixing manifold_constrained(const Join& join, const Values& lanes, bool lite, st
   const Value scale = join.add_weight("scale", {3}, Init::constant(kScaleInit), Group::no_decay);
 
   // The norm over all lanes divides the layer's output, not its input.
-  Value raw, squares;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const Value& lane = lanes[index_of(i)];
-    raw += project(join, lane, slice(phi, 0, i * d, (i + 1) * d));
+  Value raw = project(join, concat(lanes, join.channel_axis), phi), squares;
+  for (const Value& lane : lanes) {
     const Value wide = at_least_f32(lane);
     squares += sum(wide * wide, {join.channel_axis});
   }
