@@ -1,6 +1,7 @@
 // The metrics that programs return, by name.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -19,6 +20,11 @@ struct Metric {
   std::string denominator = {};  // likewise; "": each run counts `count`
   double count = 1;
   bool exponential = false;
+
+  double value(double numerators, double denominators) const {
+    const double mean = numerators / denominators;
+    return exponential ? std::exp(mean) : mean;
+  }
 };
 using Metrics = std::vector<Metric>;
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cmath>
 #include <deque>
 #include <numeric>
 #include <span>
@@ -51,8 +50,7 @@ MetricValues means(const MetricSums& sums, const programs::Metrics& metrics) {
   for (const programs::Metric& metric : metrics) {
     const auto sum = sums.find(metric.name);
     if (sum == sums.end()) continue;
-    const double mean = sum->second.numerator / sum->second.denominator;
-    values.push_back({metric.name, metric.exponential ? std::exp(mean) : mean});
+    values.push_back({metric.name, metric.value(sum->second.numerator, sum->second.denominator)});
   }
   return values;
 }
@@ -117,7 +115,7 @@ std::optional<Evaluation> evaluate(Engine& engine, const std::vector<EvalProgram
     for (const programs::Metric& metric : program.metrics) {
       if (sum->denominator != 0 || evaluation.metrics.empty())
         evaluation.metrics.push_back(
-            {std::string(program.prefix) + metric.name, sum->numerator / sum->denominator});
+            {std::string(program.prefix) + metric.name, metric.value(sum->numerator, sum->denominator)});
       ++sum;
     }
   }
