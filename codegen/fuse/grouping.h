@@ -157,6 +157,7 @@ class Grouping {
   bool is_small_result(const ir::Op& matmul) const;
   std::optional<IndexMap> view_map(ir::Value& value) const;
   Source opaque_operand(ir::Value value, bool matrix);
+  bool is_one_number(ir::Value value) const;  // everywhere
   Source dense_operand(ir::Value value);
   void commit_opaque(GroupNode node, const ir::Op& result_op, const std::vector<int>& others = {});
 

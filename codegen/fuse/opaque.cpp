@@ -92,6 +92,10 @@ Source Grouping::opaque_operand(Value value, bool matrix) {
   return {base, true, false, {linear_index(own, shape)}};
 }
 
+bool Grouping::is_one_number(Value value) const {
+  return view_map(value) && function().type(value).elements() == 1;
+}
+
 Source Grouping::dense_operand(Value value) {
   const std::int32_t at = definitions_[static_cast<std::size_t>(value.id)];
   if (at >= 0 && (is_virtual(at) || op(at).code == Opcode::iota))
@@ -163,8 +167,9 @@ void Grouping::process_opaque(int index) {
         node.operands.push_back(opaque_operand(operand, false));
         break;
       case Opcode::scatter_add:  // a base of one number is read where it is
-        node.operands.push_back(operand == call.operands[0] ? opaque_operand(operand, false)
-                                                            : dense_operand(operand));
+        node.operands.push_back(operand == call.operands[0] && is_one_number(operand)
+                                    ? opaque_operand(operand, false)
+                                    : dense_operand(operand));
         break;
       default:
         node.operands.push_back(dense_operand(operand));

@@ -125,6 +125,8 @@ IndexedCase table(DType index, bool lists) {
   const Value zero = w.b.constant(0.0, DType::f32, with({kWords, kWidth}));
   const Value gradient = w.b.emit(Opcode::scatter_add, {zero, at, w.b.add(updates, updates)}, along);
   w.result(gradient);
+  const Value row = w.b.slice(base, static_cast<int>(samples.size()), 0, 1);
+  w.result(w.b.emit(Opcode::scatter_add, {w.b.broadcast(row, with({kWords, kWidth})), at, updates}, along));
   if (lists) return std::move(w.indexed);
   const auto scattered = [&] { return w.b.emit(Opcode::scatter_add, {zero, at, updates}, along); };
   w.result(w.b.add(w.b.add(base, w.b.mul(base, base)), scattered()));
