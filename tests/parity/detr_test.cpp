@@ -3,58 +3,17 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ir/opcodes.h"
-#include "programs/objective.h"
-#include "programs/sums.h"
+#include "tests/parity/mean_squares.h"
 #include "tests/parity/parity.h"
 #include "tests/support/catch.h"
 
 namespace rewire::parity {
 namespace {
 
-using ir::Builder;
-using ir::Value;
-using programs::NamedValues;
 using runtime::HostTensor;
 
-/// The mean square of logits and of boxes: a loss that needs no target.
-class MeanSquares final : public programs::Objective {
- public:
-  programs::Inputs inputs(const ir::Module& module) const override {
-    const ir::Function& forward = module.function("forward");
-    programs::Inputs inputs;
-    for (const ir::Argument& argument : forward.arguments)
-      inputs.push_back({argument.name, forward.type(argument.value)});
-    return inputs;
-  }
-  programs::Trained train(Builder& b, programs::Network& network, const NamedValues& inputs) const override {
-    const NamedValues results = network.call("forward", inputs);
-    const auto square = [&](const char* name) {
-      const Value x = results.find(name)->second;
-      return programs::mean_all(b, b.mul(x, x));
-    };
-    return {b.add(square("logits"), square("boxes")), {}};
-  }
-  std::vector<programs::Measured> evaluate(Builder&, programs::Network&, const NamedValues&,
-                                           Value) const override {
-    return {};
-  }
-};
-
-const programs::ObjectiveRow kMeanSquares{"mean_squares",
-                                          "the mean square of logits and boxes",
-                                          {{"loss", "loss", programs::Shown::number}},
-                                          {},
-                                          [](const ir::Attributes&) -> std::unique_ptr<programs::Objective> {
-                                            return std::make_unique<MeanSquares>();
-                                          }};
-
 Golden detr_golden(const std::string& backbone) {
-  static const bool added = [] {
-    programs::add_objective(kMeanSquares);
-    return true;
-  }();
-  static_cast<void>(added);
+  mean_squares();
   return read_golden("detr_" + backbone);
 }
 
