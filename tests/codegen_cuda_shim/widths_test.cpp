@@ -64,8 +64,7 @@ TEST_CASE("a block of every zoo model as CUDA text agrees with the CPU's engine"
     const std::int64_t batch = settled.has("image") && settled.get_int("image") > 32 ? 1 : 2,
                        images = programs::make_objective(training.objective)->forms().front().images;
     ir::Module module = models::build(options, batch * images);
-    if (!settled.has("backbone"))
-      programs::add_grad_program(module, training);  // else no objective trains it
+    programs::add_grad_program(module, training);
     const auto device = make_device_engine(module, compiler);
     const auto cpu = runtime::make_jit_engine(module);
     for (const runtime::EngineCheckRow& row : runtime::check_engine(*device, *cpu, module, {}, 5).rows) {
