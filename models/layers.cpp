@@ -21,6 +21,7 @@ namespace {
 
 const Init kZeros{InitKind::zeros};
 const Init kOnes{InitKind::ones};
+constexpr double kBatchNormEpsilon = 1e-5;  // PyTorch's
 
 /// PyTorch's default for linear layers and convolutions: kaiming_uniform with a = sqrt(5), which is uniform
 /// in +-1/sqrt(fan in). The bias starts the same way.
@@ -67,11 +68,13 @@ Value Layers::linear(std::string_view name, Value x, std::int64_t out, const Lin
   const Builder::Scope scope(b_, name);
   const std::string_view role = options.role.empty() ? name : options.role;
   const std::int64_t in = b_.shape(x).back();
-  const bool torch = options.start == LinearInit::pytorch;
-  const Init init = options.start == LinearInit::xavier ? Init{InitKind::xavier_uniform} : options.init;
-  const Value weight = parameter("weight", {out, in}, torch ? torch_default(in) : init, role);
+  const bool xavier = options.start == LinearInit::xavier || options.start == LinearInit::xavier_weight;
+  Init init = xavier ? Init{InitKind::xavier_uniform} : options.init;
+  if (options.start == LinearInit::pytorch) init = torch_default(in);
+  const Value weight = parameter("weight", {out, in}, init, role);
   if (!options.bias) return b_.linear(x, weight);
-  return b_.linear(x, weight, parameter("bias", {out}, torch ? torch_default(in) : kZeros, role));
+  const bool zero = options.start == LinearInit::timm || options.start == LinearInit::xavier;
+  return b_.linear(x, weight, parameter("bias", {out}, zero ? kZeros : torch_default(in), role));
 }
 
 Value Layers::layer_norm(std::string_view name, Value x, const NormOptions& options) {
@@ -106,7 +109,9 @@ Value Layers::conv(std::string_view name, Value maps, std::int64_t outputs, cons
   }
   if (options.init == ConvInit::orthogonal) init = {InitKind::orthonormal};
   if (options.init == ConvInit::trunc_normal) init = kTruncNormal;
-  const Value weight = parameter("weight", {outputs, inputs, kernel, kernel}, init, role);
+  const ir::Shape shape = {outputs, inputs, kernel, kernel};
+  const Value weight =
+      options.trains ? parameter("weight", shape, init, role) : frozen("weight", shape, init, role);
   const std::int64_t padding = options.padding < 0 ? kernel / 2 : options.padding;
   const Value y = b_.emit(Opcode::conv2d, {maps, weight},
                           {{"strides", ir::Ints{options.stride, options.stride}},
@@ -134,6 +139,18 @@ Value Layers::batch_norm(std::string_view name, Value maps, double gamma) {
   for (std::size_t i = 0; i < 2; ++i)
     updates_.push_back({std::string(ir::kUpdatePrefix) + names[i], results[i + 1]});
   return results[0];
+}
+
+Value Layers::frozen_batch_norm(std::string_view name, Value maps) {
+  const Builder::Scope scope(b_, name);
+  const std::int64_t channels = b_.shape(maps).at(1);
+  const auto of_channels = [&](std::string_view leaf, const Init& init) {
+    return b_.reshape(frozen(leaf, {channels}, init, "norm"), {channels, 1, 1});
+  };
+  const Value weight = of_channels("weight", kOnes), bias = of_channels("bias", kZeros);
+  const Value mean = of_channels("running_mean", kZeros), variance = of_channels("running_var", kOnes);
+  const Value scale = b_.mul(weight, b_.unary(Opcode::rsqrt, b_.add(variance, kBatchNormEpsilon)));
+  return b_.add(b_.mul(maps, scale), b_.sub(bias, b_.mul(mean, scale)));
 }
 
 Value Layers::relu(std::string_view name, Value x) {
@@ -223,7 +240,14 @@ Value Layers::token_patches(std::string_view name, Value tokens, std::int64_t ro
   return b_.linear(x, matrix, weights.bias);
 }
 
-Value Layers::attention(Value x, std::int64_t heads, double dropout_rate, bool qkv_bias, LinearInit start) {
+Value Layers::attend(Value query, Value key, Value value, Value key_bias) {
+  const double scale = 1 / std::sqrt(static_cast<double>(b_.shape(query).back()));
+  if (!key_bias) return b_.emit(Opcode::attention, {query, key, value}, {{"scale", scale}});
+  return b_.emit(Opcode::attention, {query, key, value, key_bias}, {{"scale", scale}, {"bias", true}});
+}
+
+Value Layers::attention(Value x, std::int64_t heads, double dropout_rate, bool qkv_bias, LinearInit start,
+                        Value key_bias) {
   const ir::Shape shape = b_.shape(x);
   const std::int64_t batch = shape.at(0), n = shape.at(1), d = shape.at(2), width = d / heads;
   Value qkv =
@@ -231,8 +255,7 @@ Value Layers::attention(Value x, std::int64_t heads, double dropout_rate, bool q
   qkv = b_.transpose(qkv, {2, 0, 3, 1, 4});
   Value part[3];
   for (int i = 0; i < 3; ++i) part[i] = b_.reshape(b_.slice(qkv, 0, i, i + 1), {batch, heads, n, width});
-  const double scale = 1 / std::sqrt(static_cast<double>(width));
-  const Value y = b_.emit(Opcode::attention, {part[0], part[1], part[2]}, {{"scale", scale}});
+  const Value y = attend(part[0], part[1], part[2], key_bias);
   const Value merged = b_.reshape(b_.transpose(y, {0, 2, 1, 3}), {batch, n, d});
   return dropout("proj_drop", linear("proj", merged, d, {.start = start}), dropout_rate);
 }
@@ -326,6 +349,13 @@ void Layers::finish() {
   }
   for (const ir::Argument& update : updates_) b_.result(update.name, update.value);
   updates_.clear();
+}
+
+Value bias_of_keys(Builder& b, Value valid) {
+  constexpr double kHidden = -1e30;  // finite, so that equal logits remain equal
+  const ir::Shape shape = b.shape(valid);
+  const Value hidden = b.sub(b.max(valid, {1}), valid);
+  return b.reshape(b.mul(hidden, kHidden), {shape.at(0), 1, 1, shape.at(1)});
 }
 
 double drop_path_rate(double last, std::int64_t index, std::int64_t depth) {

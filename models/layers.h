@@ -21,8 +21,9 @@ inline const ir::Init kTruncNormal{ir::InitKind::trunc_normal, 0.02, 2.0};
 using Layer = std::function<ir::Value(ir::Value x)>;
 
 /// The initial values of a linear layer. timm: weight by LinearOptions::init, bias 0. pytorch: as nn.Linear,
-/// both uniform within 1/sqrt(in). xavier: weight uniform of variance 2 / (in + out), bias 0.
-enum class LinearInit : std::uint8_t { timm, pytorch, xavier };
+/// both uniform within 1/sqrt(in). xavier: weight uniform of variance 2 / (in + out), bias 0. xavier_weight:
+/// weight as xavier, bias as pytorch.
+enum class LinearInit : std::uint8_t { timm, pytorch, xavier, xavier_weight };
 
 struct LinearOptions {
   std::string_view role = "";  // the parameters' role; "": the layer's name
@@ -47,6 +48,7 @@ struct ConvOptions {
   std::int64_t kernel = 3, stride = 1, groups = 1;
   std::int64_t padding = -1;  // on each side; -1: kernel / 2
   bool bias = true;
+  bool trains = true;  // false: no optimizer changes the weight
   ConvInit init = ConvInit::standard;
   std::string_view role = "";  // the parameters' role; "": the layer's name
 };
@@ -94,6 +96,9 @@ class Layers {
   /// (Ioffe and Szegedy, ICML 2015). Training steps update the statistics `running_mean` and `running_var`.
   /// `weight` starts as gamma, `bias` as 0.
   ir::Value batch_norm(std::string_view name, ir::Value maps, double gamma = 1);
+  /// Normalises maps [B, C, H, W] by statistics and weights that never change (epsilon 1e-5), in training too:
+  /// `weight`, `bias`, `running_mean` and `running_var` are frozen.
+  ir::Value frozen_batch_norm(std::string_view name, ir::Value maps);
   /// Returns max(x, 0).
   ir::Value relu(std::string_view name, ir::Value x);
   /// Takes the maximum over windows of `kernel` pixels a side.
@@ -118,10 +123,14 @@ class Layers {
   ir::Value token_patches(std::string_view name, ir::Value tokens, std::int64_t rows, std::int64_t columns,
                           std::int64_t patch, std::int64_t width, std::string_view role);
 
+  /// Returns softmax(q k^T / sqrt(width) + key_bias) v, of heads [B, H, tokens, width]. `key_bias` is
+  /// [B or 1, H or 1, 1, keys], or invalid for none.
+  ir::Value attend(ir::Value query, ir::Value key, ir::Value value, ir::Value key_bias = {});
+
   // Branches of a block, built in the current scope. x is [B, N, D].
-  /// Builds the layers qkv, proj and proj_drop.
+  /// Builds the layers qkv, proj and proj_drop. `key_bias` [B or 1, 1, 1, N], if valid, is added to the logits.
   ir::Value attention(ir::Value x, std::int64_t heads, double dropout, bool qkv_bias = true,
-                      LinearInit start = LinearInit::timm);
+                      LinearInit start = LinearInit::timm, ir::Value key_bias = {});
   /// Builds the layers fc1, act, drop1, fc2 and drop2. `act_layer` is timm's: gelu (by erf), gelu_tanh or
   /// quick_gelu, which is x sigmoid(1.702 x).
   ir::Value mlp(ir::Value x, std::int64_t hidden, std::string_view act_layer, double dropout,
@@ -196,6 +205,10 @@ class Layers {
   std::map<std::string, Count, std::less<>> counts_;  // by scope
   std::vector<ir::Argument> updates_;                 // results of `forward`, added after all others
 };
+
+/// Returns the bias [batch, 1, 1, keys] of logits that hides the keys with a 0 in `valid` f32 [batch, keys].
+/// If a sample has only zeros, none is hidden.
+ir::Value bias_of_keys(ir::Builder& builder, ir::Value valid);
 
 /// Returns the drop-path rate of block `index`: linear from 0 at the first of `depth` blocks to `last` at
 /// the last one (stochastic depth's linear rule, Huang et al., ECCV 2016, section 3).

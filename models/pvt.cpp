@@ -4,6 +4,8 @@
 // embedding. The keys and values of attention come from maps that are reduced first:
 //   k, v = LN(conv(z)) W, with a convolution of extent and stride r.
 // The class token enters in the last stage.
+#include "models/pvt.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,14 +27,6 @@ using ir::Value;
 
 constexpr double kInnerEpsilon = 1e-5;  // of the norms after convolutions: PyTorch's default
 
-struct Stage {
-  std::int64_t dim = 0, depth = 0, heads = 0, hidden = 0;
-  std::int64_t patch = 0;      // elements along the side of one token
-  std::int64_t side = 0;       // tokens per side
-  std::int64_t reduction = 0;  // factor per side by which the maps of keys and values shrink
-  bool has_cls = false;
-};
-
 /// Returns entry i of the list parameter `name`, which must be a whole number.
 std::int64_t whole_entry(const ir::Attributes& options, std::string_view name, std::size_t i) {
   const double value = options.get<ir::Doubles>(name).at(i);
@@ -42,7 +36,7 @@ std::int64_t whole_entry(const ir::Attributes& options, std::string_view name, s
   return static_cast<std::int64_t>(value);
 }
 
-std::vector<Stage> stages_of(const ir::Attributes& options) {
+std::vector<PyramidStage> stages_of(const ir::Attributes& options) {
   const std::size_t count = options.get<ir::Doubles>("embed_dims").size();
   if (count == 0) user_error("model.embed_dims is empty; it takes one number per stage");
   for (const std::string_view name : {"depths", "num_heads", "mlp_ratios", "patch_sizes", "sr_ratios"}) {
@@ -52,10 +46,10 @@ std::vector<Stage> stages_of(const ir::Attributes& options) {
                  given, count);
     }
   }
-  std::vector<Stage> stages(count);
+  std::vector<PyramidStage> stages(count);
   std::int64_t side = options.get_int("image");
   for (std::size_t i = 0; i < count; ++i) {
-    Stage& s = stages[i];
+    PyramidStage& s = stages[i];
     s = {.dim = whole_entry(options, "embed_dims", i),
          .depth = whole_entry(options, "depths", i),
          .heads = whole_entry(options, "num_heads", i),
@@ -78,8 +72,8 @@ std::vector<Stage> stages_of(const ir::Attributes& options) {
           "multiple of the product of model.patch_sizes",
           i + 1, side, s.patch, options.get_int("image"));
     }
-    s.side = side /= s.patch;
-    if (s.side % s.reduction != 0) {
+    s.rows = s.columns = side /= s.patch;
+    if (side % s.reduction != 0) {
       user_error("stage {}: the {} of model.sr_ratios does not divide maps of {} x {}", i + 1, s.reduction,
                  side, side);
     }
@@ -95,7 +89,7 @@ std::vector<Stage> stages_of(const ir::Attributes& options) {
 
 /// Attention with the layers q, kv, proj and proj_drop, and
 /// sr and norm if the maps are reduced. x is [B, N, D].
-Value reduced_attention(Layers& net, const Stage& s, Value x, double dropout) {
+Value reduced_attention(Layers& net, const PyramidStage& s, Value x, double dropout) {
   Builder& b = net.builder();
   const ir::Shape shape = b.shape(x);
   const std::int64_t batch = shape.at(0), width = s.dim / s.heads;
@@ -105,62 +99,32 @@ Value reduced_attention(Layers& net, const Stage& s, Value x, double dropout) {
   const Value q = by_head(net.linear("q", x, s.dim));
   Value source = x;
   if (s.reduction > 1) {
-    source = net.token_patches("sr", x, s.side, s.side, s.reduction, s.dim, "sr");
+    source = net.token_patches("sr", x, s.rows, s.columns, s.reduction, s.dim, "sr");
     source = net.layer_norm("norm", source, {.epsilon = kInnerEpsilon});
   }
   const Value kv = net.linear("kv", source, 2 * s.dim);
   const Value k = by_head(b.slice(kv, 2, 0, s.dim)), v = by_head(b.slice(kv, 2, s.dim, 2 * s.dim));
-  const double scale = 1 / std::sqrt(static_cast<double>(width));
-  const Value y = b.emit(ir::Opcode::attention, {q, k, v}, {{"scale", scale}});
-  const Value merged = b.reshape(b.transpose(y, {0, 2, 1, 3}), shape);
+  const Value merged = b.reshape(b.transpose(net.attend(q, k, v), {0, 2, 1, 3}), shape);
   return net.dropout("proj_drop", net.linear("proj", merged, s.dim), dropout);
 }
 
 /// Returns the stage's tokens [B, N, D], from the image or from the tokens of the stage before.
-Value embed(Layers& net, const Stage& s, const Stage* before, Value x, std::string_view name) {
+Value embed(Layers& net, const PyramidStage& s, const PyramidStage* before, Value x, std::string_view name) {
   Builder& b = net.builder();
   const Builder::Scope scope(b, name);
   x = before == nullptr
           ? net.patches("proj", x, s.dim, s.patch, "patch_embed")
-          : net.token_patches("proj", x, before->side, before->side, s.patch, s.dim, "patch_embed");
+          : net.token_patches("proj", x, before->rows, before->columns, s.patch, s.dim, "patch_embed");
   return net.layer_norm("norm", x, {.epsilon = kInnerEpsilon});
 }
 
 void build_pvt(Layers& net, const ir::Attributes& options, std::int64_t batch) {
-  const std::vector<Stage> stages = stages_of(options);
+  const std::vector<PyramidStage> stages = stages_of(options);
   const std::int64_t size = options.get_int("image");
-  const double dropout = options.get_double("dropout"), drop_path = options.get_double("drop_path");
-  std::int64_t blocks = 0, built = 0;
-  for (const Stage& s : stages) blocks += s.depth;
   Builder& b = net.builder();
-
-  Value x = b.argument("image", {ir::DType::f32, {batch, options.get_int("channels"), size, size}});
-  for (std::size_t i = 0; i < stages.size(); ++i) {
-    const Stage& s = stages[i];
-    x = embed(net, s, i > 0 ? &stages[i - 1] : nullptr, x, fmt::format("patch_embed{}", i + 1));
-    if (s.has_cls) {
-      const Value cls = net.parameter("cls_token", {1, 1, s.dim}, kTruncNormal, "cls_token");
-      const Value parts[] = {b.broadcast(cls, {batch, 1, s.dim}), x};
-      x = b.concat(parts, 1);
-    }
-    // The authors' code exempts only the class token from weight decay.
-    const Value pos = net.decaying(fmt::format("pos_embed{}", i + 1), {1, b.shape(x).at(1), s.dim},
-                                   kTruncNormal, "pos_embed");
-    x = net.dropout(fmt::format("pos_drop{}", i + 1), b.add(x, pos), dropout);
-    for (std::int64_t j = 0; j < s.depth; ++j) {
-      const Layers::Block block(net, fmt::format("block{}.{}", i + 1, j), "encoder",
-                                static_cast<std::int64_t>(i));
-      const double rate = drop_path_rate(drop_path, built++, blocks);
-      x = net.join(
-          "attn", x, [&](Value z) { return net.layer_norm("norm1", z); },
-          [&](Value z) { return reduced_attention(net, s, z, dropout); },
-          {.last = "proj", .drop_path = rate, .heads = s.heads});
-      x = net.join(
-          "mlp", x, [&](Value z) { return net.layer_norm("norm2", z); },
-          [&](Value z) { return net.mlp(z, s.hidden, "gelu", dropout); },
-          {.last = "fc2", .drop_path = rate, .heads = s.heads});
-    }
-  }
+  const Value image = b.argument("image", {ir::DType::f32, {batch, options.get_int("channels"), size, size}});
+  const Value x =
+      pyramid_tokens(net, stages, image, options.get_double("dropout"), options.get_double("drop_path"));
   // The norm works on each token alone, so the class token is taken before it.
   const Value cls = b.reshape(b.slice(x, 1, 0, 1), {batch, stages.back().dim});
   net.classify(net.layer_norm("norm", cls), options.get_int("classes"),
@@ -184,6 +148,40 @@ ir::ParameterSpec stage_list(std::string_view name, ir::Doubles values, std::str
 }
 
 }  // namespace
+
+Value pyramid_tokens(Layers& net, std::span<const PyramidStage> stages, Value x, double dropout,
+                     double drop_path, std::string_view scope) {
+  Builder& b = net.builder();
+  std::int64_t blocks = 0, built = 0;
+  for (const PyramidStage& s : stages) blocks += s.depth;
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const PyramidStage& s = stages[i];
+    x = embed(net, s, i > 0 ? &stages[i - 1] : nullptr, x, fmt::format("patch_embed{}", i + 1));
+    if (s.has_cls) {
+      const Value cls = net.parameter("cls_token", {1, 1, s.dim}, kTruncNormal, "cls_token");
+      const Value parts[] = {b.broadcast(cls, {b.shape(x).at(0), 1, s.dim}), x};
+      x = b.concat(parts, 1);
+    }
+    // The authors' code exempts only the class token from weight decay.
+    const Value pos = net.decaying(fmt::format("pos_embed{}", i + 1), {1, b.shape(x).at(1), s.dim},
+                                   kTruncNormal, "pos_embed");
+    x = net.dropout(fmt::format("pos_drop{}", i + 1), b.add(x, pos), dropout);
+    for (std::int64_t j = 0; j < s.depth; ++j) {
+      const Layers::Block block(net, fmt::format("block{}.{}", i + 1, j), scope,
+                                static_cast<std::int64_t>(i));
+      const double rate = drop_path_rate(drop_path, built++, blocks);
+      x = net.join(
+          "attn", x, [&](Value z) { return net.layer_norm("norm1", z); },
+          [&](Value z) { return reduced_attention(net, s, z, dropout); },
+          {.last = "proj", .drop_path = rate, .heads = s.heads});
+      x = net.join(
+          "mlp", x, [&](Value z) { return net.layer_norm("norm2", z); },
+          [&](Value z) { return net.mlp(z, s.hidden, "gelu", dropout); },
+          {.last = "fc2", .drop_path = rate, .heads = s.heads});
+    }
+  }
+  return x;
+}
 
 const Family kPvt{
     .name = "pvt",

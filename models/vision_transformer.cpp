@@ -117,8 +117,7 @@ Value outer_norm(Layers& net, const VisionTransformer& s, std::string_view name,
 Value embed_tokens(Layers& net, const VisionTransformer& s, Value image) {
   Builder& b = net.builder();
   const std::int64_t batch = b.shape(image).at(0);
-  const std::int64_t side = s.image / s.patch;
-  const std::int64_t position_side = s.position_image == 0 ? side : s.position_image / s.patch;
+  const std::int64_t position_side = s.position_image / s.patch;  // 0: as many as patches
   const std::int64_t prefix = prefix_tokens(s);
 
   std::vector<Value> parts;
@@ -130,9 +129,11 @@ Value embed_tokens(Layers& net, const VisionTransformer& s, Value image) {
     parts.push_back(
         net.parameter("reg_token", {1, s.reg_tokens, s.dim}, {ir::InitKind::normal, 1e-6}, "reg_token"));
   }
-  const std::int64_t places = position_side * position_side + (s.no_embed_class ? 0 : prefix);
+  const std::int64_t grid = position_side == 0 ? s.rows() * s.columns() : position_side * position_side;
+  const std::int64_t places = grid + (s.no_embed_class ? 0 : prefix);
   Value pos = net.parameter("pos_embed", {1, places, s.dim}, s.position_init, "pos_embed");
-  if (position_side != side) pos = resize_positions(b, pos, position_side, side);
+  if (position_side != 0 && position_side != s.rows())
+    pos = resize_positions(b, pos, position_side, s.rows());
   Value x = net.patch_embed("patch_embed", image, s.dim, s.patch, !s.pre_norm);
   if (s.no_embed_class) x = b.add(x, pos);
   if (!parts.empty()) {
@@ -145,7 +146,7 @@ Value embed_tokens(Layers& net, const VisionTransformer& s, Value image) {
   return s.pre_norm ? outer_norm(net, s, "norm_pre", x) : x;
 }
 
-Value run_blocks(Layers& net, const VisionTransformer& s, Value x) {
+Value run_blocks(Layers& net, const VisionTransformer& s, Value x, Value key_bias = {}) {
   const auto norm = [&](std::string_view name) -> Layer {
     return [&net, &s, name](Value z) {
       return net.layer_norm(name, z, {.epsilon = s.norm_epsilon, .affine = s.block_norms_affine});
@@ -156,11 +157,12 @@ Value run_blocks(Layers& net, const VisionTransformer& s, Value x) {
     return [&net, &s, name](Value z) { return net.layer_scale(name, z, s.init_values); };
   };
   for (std::int64_t i = 0; i < s.depth; ++i) {
-    const Layers::Block block(net, fmt::format("blocks.{}", i));
+    const Layers::Block block(net, fmt::format("blocks.{}", i), s.scope);
     const double rate = drop_path_rate(s.drop_path, i, s.depth);
-    x = net.join("attn", x, norm("norm1"),
-                 [&](Value z) { return net.attention(z, s.heads, s.dropout, s.qkv_bias, s.linear_init); },
-                 {.last = "proj", .drop_path = rate, .heads = s.heads, .scale = scale("ls1")});
+    x = net.join(
+        "attn", x, norm("norm1"),
+        [&](Value z) { return net.attention(z, s.heads, s.dropout, s.qkv_bias, s.linear_init, key_bias); },
+        {.last = "proj", .drop_path = rate, .heads = s.heads, .scale = scale("ls1")});
     x = net.join("mlp", x, norm("norm2"),
                  [&](Value z) { return net.mlp(z, hidden_units(s), s.act_layer, s.dropout, s.linear_init); },
                  {.last = "fc2", .drop_path = rate, .heads = s.heads, .scale = scale("ls2")});
@@ -207,6 +209,18 @@ std::vector<Value> pooled_features(Layers& net, const VisionTransformer& s, Valu
 
 Value vision_transformer_features(Layers& net, const VisionTransformer& s, Value image) {
   return mean_of(net.builder(), pooled_features(net, s, image));
+}
+
+Value vision_transformer_patches(Layers& net, const VisionTransformer& s, Value image, Value valid) {
+  check_settings(s);
+  Builder& b = net.builder();
+  const std::int64_t prefix = prefix_tokens(s), batch = b.shape(image).at(0);
+  if (prefix > 0) {
+    const Value seen[] = {b.broadcast(b.constant_like(valid, 1), {batch, prefix}), valid};
+    valid = b.concat(seen, 1);
+  }
+  const Value x = run_blocks(net, s, embed_tokens(net, s, image), bias_of_keys(b, valid));
+  return outer_norm(net, s, "norm", b.slice(x, 1, prefix, b.shape(x).at(1)));
 }
 
 void build_vision_transformer(Layers& net, const VisionTransformer& s, std::int64_t batch) {

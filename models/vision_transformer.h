@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "models/layers.h"
 
@@ -16,6 +17,7 @@ namespace rewire::models {
 /// Settings of the network. Extents are in pixels, tokens, channels and units.
 struct VisionTransformer {
   std::int64_t image = 0, channels = 0, patch = 0;
+  std::int64_t image_width = 0;     // of an image that is not square, whose height is `image`; 0: `image`
   std::int64_t position_image = 0;  // the image size of pos_embed, which is resized to `image`; 0: `image`
   std::int64_t dim = 0, depth = 0, heads = 0;
   double mlp_ratio = 4;
@@ -40,11 +42,21 @@ struct VisionTransformer {
   ir::Init class_token_init{ir::InitKind::normal, 1e-6};
   ir::Init position_init = kTruncNormal;
   LinearInit linear_init = LinearInit::timm;
+  std::string_view scope = "encoder";  // of the joins
+
+  std::int64_t rows() const { return image / patch; }
+  std::int64_t columns() const { return (image_width == 0 ? image : image_width) / patch; }
 };
 
 /// Returns the head's input, [batch, dim], for `image` [batch, channels, image, image]. A distilled network
 /// has two heads; their inputs are averaged. Throws UserError if settings conflict.
 ir::Value vision_transformer_features(Layers& layers, const VisionTransformer& settings, ir::Value image);
+
+/// Returns the patches' tokens after the last norm, [batch, rows columns, dim], for `image` [batch, channels,
+/// image, image_width]. Class tokens and registers are left out. `valid` f32 [batch, rows columns] is 1 for a
+/// patch and 0 for padding, which no token sees.
+ir::Value vision_transformer_patches(Layers& layers, const VisionTransformer& settings, ir::Value image,
+                                     ir::Value valid);
 
 /// Builds argument `image`, ops and result `logits` or `features`. Throws UserError if settings conflict.
 void build_vision_transformer(Layers& layers, const VisionTransformer& settings, std::int64_t batch);

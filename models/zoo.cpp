@@ -7,6 +7,7 @@
 
 namespace rewire::models {
 
+extern const Family kDetr;
 extern const Family kDino;
 extern const Family kGpt2;
 extern const Family kLlama;
@@ -24,8 +25,8 @@ namespace {
 class Zoo {
  public:
   Zoo() {
-    for (const Family* family :
-         {&kVit, &kOruVit, &kPvt, &kT2tVit, &kResNetV2, &kResNet, &kMae, &kDino, &kSit, &kGpt2, &kLlama})
+    for (const Family* family : {&kVit, &kOruVit, &kPvt, &kT2tVit, &kResNetV2, &kResNet, &kMae, &kDino, &kSit,
+                                 &kGpt2, &kLlama, &kDetr})
       add(*family);
   }
 

@@ -74,6 +74,11 @@ class Supervised : public Objective {
       user_error(
           "the model has no result 'logits'; the objective supervised needs one of shape [batch, classes]");
     }
+    if (forward.result("boxes")) {
+      user_error(
+          "the model gives 'boxes', which no objective trains; rewire init and rewire run take it, with "
+          "weights from elsewhere");
+    }
     const ir::TensorType& type = forward.type(image);
     if (type.rank() == 0 || forward.type(logits).rank() != 2) {
       user_error(

@@ -49,13 +49,18 @@ std::vector<double> shares(std::int64_t from, std::int64_t to, PositionRule rule
   return matrix;
 }
 
-/// Returns nullopt if the tokens after the prefix do not form a square.
-std::optional<PositionGrid> grid_behind(std::int64_t prefix, std::int64_t tokens) {
+/// Returns the grid of the tokens after the prefix, `height` to `width` as its rows to its columns; nullopt if they
+/// form none.
+std::optional<PositionGrid> grid_behind(std::int64_t prefix, std::int64_t tokens, std::int64_t height,
+                                        std::int64_t width) {
   const std::int64_t patches = tokens - prefix;
   if (patches < 1) return std::nullopt;
-  const std::int64_t side = std::llround(std::sqrt(static_cast<double>(patches)));
-  if (side * side != patches) return std::nullopt;
-  return PositionGrid{prefix, side};
+  const double squared =
+      static_cast<double>(patches) * static_cast<double>(height) / static_cast<double>(width);
+  const std::int64_t rows = std::max<std::int64_t>(1, std::llround(std::sqrt(squared)));
+  const std::int64_t columns = patches / rows;
+  if (rows * columns != patches || rows * width != columns * height) return std::nullopt;
+  return PositionGrid{prefix, rows, columns};
 }
 
 }  // namespace
@@ -68,9 +73,14 @@ std::optional<PositionGrids> position_grids(const ir::Module& module, std::int64
     if (parameter.role == "cls_token") classes += parameter.type.shape[1];
     if (parameter.role == "reg_token") registers += parameter.type.shape[1];
   }
+  const auto side = [&](std::string_view name) {
+    return module.attributes.has(name) ? module.attributes.get_int(name) : 1;
+  };
+  const std::int64_t image_height = side("image_height"), image_width = side("image_width");
   std::optional<PositionGrids> found;
   for (const std::int64_t prefix : std::set{classes + registers, classes, std::int64_t{0}}) {
-    const std::optional<PositionGrid> old = grid_behind(prefix, from), made = grid_behind(prefix, to);
+    const std::optional<PositionGrid> old = grid_behind(prefix, from, 1, 1),
+                                      made = grid_behind(prefix, to, image_height, image_width);
     if (!old || !made) continue;
     if (found) return std::nullopt;
     found = {*old, *made};
@@ -78,35 +88,35 @@ std::optional<PositionGrids> position_grids(const ir::Module& module, std::int64
   return found;
 }
 
-HostTensor resample_positions(const HostTensor& positions, const PositionGrid& from, std::int64_t to_side,
+HostTensor resample_positions(const HostTensor& positions, const PositionGrid& from, const PositionGrid& to,
                               PositionRule rule) {
   const ir::Tensor old = to_double(positions);
-  const std::int64_t width = old.type.shape.at(2), side = from.side;
-  if (old.type.shape.at(1) != from.prefix + side * side)
-    internal_error("{} holds no grid of {} x {} after {} tokens", to_string(old.type), side, side,
-                   from.prefix);
-  const std::vector<double> matrix = shares(side, to_side, rule);
-  const auto share = [&](std::int64_t to, std::int64_t j) {
-    return matrix[static_cast<std::size_t>(to * side + j)];
-  };
+  const std::int64_t width = old.type.shape.at(2);
+  if (old.type.shape.at(1) != from.prefix + from.rows * from.columns || from.prefix != to.prefix)
+    internal_error("{} holds no grid of {} x {} after {} tokens", to_string(old.type), from.rows,
+                   from.columns, to.prefix);
   const auto at = [](std::int64_t index) { return static_cast<std::size_t>(index); };
   const auto grid = old.data.begin() + static_cast<std::ptrdiff_t>(from.prefix * width);
-  std::vector<double> rows(at(side * to_side * width));  // [side, to_side, width]
-  for (std::int64_t y = 0; y < side; ++y) {
-    for (std::int64_t x = 0; x < to_side; ++x) {
-      for (std::int64_t j = 0; j < side; ++j) {
+  const std::vector<double> across = shares(from.columns, to.columns, rule);
+  std::vector<double> rows(at(from.rows * to.columns * width));  // [from.rows, to.columns, width]
+  for (std::int64_t y = 0; y < from.rows; ++y) {
+    for (std::int64_t x = 0; x < to.columns; ++x) {
+      for (std::int64_t j = 0; j < from.columns; ++j) {
+        const double share = across[at(x * from.columns + j)];
         for (std::int64_t c = 0; c < width; ++c)
-          rows[at((y * to_side + x) * width + c)] += share(x, j) * grid[(y * side + j) * width + c];
+          rows[at((y * to.columns + x) * width + c)] += share * grid[(y * from.columns + j) * width + c];
       }
     }
   }
-  ir::Tensor made({old.type.dtype, {1, from.prefix + to_side * to_side, width}});
+  ir::Tensor made({old.type.dtype, {1, to.prefix + to.rows * to.columns, width}});
   std::copy(old.data.begin(), grid, made.data.begin());
-  const std::int64_t begin = from.prefix * width, row = to_side * width;
-  for (std::int64_t y = 0; y < to_side; ++y) {
-    for (std::int64_t j = 0; j < side; ++j) {
+  const std::vector<double> down = shares(from.rows, to.rows, rule);
+  const std::int64_t begin = to.prefix * width, row = to.columns * width;
+  for (std::int64_t y = 0; y < to.rows; ++y) {
+    for (std::int64_t j = 0; j < from.rows; ++j) {
+      const double share = down[at(y * from.rows + j)];
       for (std::int64_t i = 0; i < row; ++i)
-        made.data[at(begin + y * row + i)] += share(y, j) * rows[at(j * row + i)];
+        made.data[at(begin + y * row + i)] += share * rows[at(j * row + i)];
     }
   }
   return to_host(made);

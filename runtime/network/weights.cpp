@@ -40,16 +40,16 @@ HostTensor on_grid_of(HostTensor tensor, const ir::Module& module, const ir::Par
     return tensor;
   const std::optional<PositionGrids> grids = position_grids(module, wanted[2], type.shape[1], wanted[1]);
   if (!grids) return tensor;
-  const std::int64_t from = grids->from.side, to = grids->to.side;
+  const PositionGrid &from = grids->from, &to = grids->to;
   if (!rule) {
     user_error(
         "{}: '{}' has {} x {} patches, but the model has {} x {}; set train.resample_positions=true to "
         "resample it",
-        path, parameter.name, from, from, to, to);
+        path, parameter.name, from.rows, from.columns, to.rows, to.columns);
   }
   write_log(LogLevel::info, fmt::format("{}: '{}' is resampled from {} x {} patches to {} x {}", path,
-                                        parameter.name, from, from, to, to));
-  return resample_positions(tensor, grids->from, to, *rule);
+                                        parameter.name, from.rows, from.columns, to.rows, to.columns));
+  return resample_positions(tensor, from, to, *rule);
 }
 
 /// PyTorch's batch norms also store a count of batches. With a given momentum, nothing reads it.

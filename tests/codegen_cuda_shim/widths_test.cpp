@@ -9,6 +9,7 @@
 #include "programs/programs.h"
 #include "runtime/verify/engine_check.h"
 #include "tests/cuda_shim/device_engine.h"
+#include "tests/parity/mean_squares.h"
 #include "tests/support/catch.h"
 #include "tests/support/slice.h"
 
@@ -20,7 +21,11 @@ ir::Selection one_block(const std::string& name) {
   ir::Selection options{name};
   const ir::Attributes whole = models::options_of(options);
   options.set("dropout", 0.1).set("drop_path", 0.1);
-  if (whole.has("depths")) {
+  if (whole.has("backbone")) {
+    const std::size_t stages = whole.get_string("backbone") == "deit_small" ? 1 : 4;
+    options.set("backbone_depths", ir::Doubles(stages, 1)).set("encoder_depth", 1).set("decoder_depth", 1);
+    options.set("image_height", 32).set("image_width", 64);
+  } else if (whole.has("depths")) {
     options.set("depths", ir::Doubles(whole.get<ir::Doubles>("depths").size(), 1));
   } else {
     options.set("depth", 1).set("decoder_depth", 1);
@@ -53,6 +58,7 @@ TEST_CASE("a block of every zoo model as CUDA text agrees with the CPU's engine"
     const ir::Selection options = one_block(name);
     programs::TrainOptions training;
     training.objective = {std::string(model->family->objective)};
+    if (model->family->name == "detr") training.objective = parity::mean_squares();  // boxes need labels
     if (training.objective.name == "dino") training.objective.set("local_crops", std::int64_t{0});
     const ir::Attributes settled = models::options_of(options);
     const std::int64_t batch = settled.has("image") && settled.get_int("image") > 32 ? 1 : 2,

@@ -12,8 +12,8 @@
 namespace rewire::models {
 namespace {
 
-/// Families that are a vision transformer's layers under an objective of their own; and the one that family_test.cpp adds.
-const std::set<std::string_view> kOthers = {"mae", "dino", "sit", "stages"};
+/// Families of other families' layers; and the one that family_test.cpp adds.
+const std::set<std::string_view> kOthers = {"mae", "dino", "sit", "detr", "stages"};
 
 /// Of each family with layers of its own, small, and of those with forms each form.
 std::vector<ir::Selection> small_families() {

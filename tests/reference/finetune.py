@@ -46,9 +46,10 @@ def resampled(posemb, new, old, prefix, antialias=True, mode="bicubic"):
 
 numbers = numpy.random.default_rng(SEED)
 tensors, grids = {}, []
-CASES = [(1, 4, 6, 5), (1, 7, 3, 3), (0, 5, 8, 2), (0, 14, 24, 1), (1, 1, 4, 2), (1, 9, 2, 2), (0, 6, 5, 3)]
+CASES = [(1, 4, 6, 5), (1, 7, 3, 3), (0, 5, 8, 2), (0, 14, 24, 1), (1, 1, 4, 2), (1, 9, 2, 2), (0, 6, 5, 3),
+         (1, 4, (3, 7), 2), (0, 7, (9, 5), 3)]
 for prefix, old, new, dim in CASES:
-    size = (old, old), (new, new)
+    size = (old, old), new if isinstance(new, tuple) else (new, new)
     posemb = torch.from_numpy(numbers.normal(0, 0.02, (1, prefix + old * old, dim)))
     posemb = posemb.float().double()  # as files of weights hold it
     made = resampled(posemb, size[1], size[0], prefix)
@@ -58,7 +59,7 @@ for prefix, old, new, dim in CASES:
     tensors[f"grid.{len(grids)}.to"] = made.numpy()
     tensors[f"grid.{len(grids)}.deit"] = resampled(posemb, size[1], size[0], prefix, antialias=False).numpy()
     tensors[f"grid.{len(grids)}.pvt"] = resampled(posemb, size[1], size[0], prefix, False, "bilinear").numpy()
-    grids.append({"prefix": prefix, "from": old, "to": new, "dim": dim})
+    grids.append({"prefix": prefix, "from": size[0], "to": size[1], "dim": dim})
 
 averages = dict(global_pool="avg", class_token=True, fc_norm=True)
 case = {"depth": DEPTH, "groups": {str(decay): groups(decay) for decay in (0.65, 0.9)},

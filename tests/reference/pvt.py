@@ -53,12 +53,12 @@ class ReducedAttention(nn.Module):
             self.sr = nn.Conv2d(dim, dim, r, r)
             self.norm = nn.LayerNorm(dim)
 
-    def forward(self, x, side):
+    def forward(self, x, sides):
         b, n, d = x.shape
         by_head = lambda t: t.reshape(b, -1, self.heads, d // self.heads).transpose(1, 2)
         source = x
         if self.r > 1:
-            maps = x.transpose(1, 2).reshape(b, d, side, side)
+            maps = x.transpose(1, 2).reshape(b, d, *sides)
             source = self.norm(self.sr(maps).flatten(2).transpose(1, 2))
         k, v = self.kv(source).split(d, -1)
         scores = by_head(self.q(x)) @ by_head(k).transpose(-2, -1) / math.sqrt(d // self.heads)
@@ -74,9 +74,10 @@ class Block(nn.Module):
         self.norm2 = nn.LayerNorm(dim, eps=1e-6)
         self.mlp = Mlp(dim, hidden, "gelu")
 
-    def forward(self, x, side):
+    def forward(self, x, sides):
+        """sides: rows and columns of the tokens' map."""
         u = self.join_attn.read(self.norm1, x)
-        x = self.join_attn(x, self.attn(u, side), u, self.norm1)
+        x = self.join_attn(x, self.attn(u, sides), u, self.norm1)
         u = self.join_mlp.read(self.norm2, x)
         return self.join_mlp(x, self.mlp(u), u, self.norm2)
 
@@ -122,7 +123,7 @@ class PyramidVisionTransformer(nn.Module):
                 x = torch.cat([self.cls_token.expand(x.shape[0], -1, -1), x], 1)
             x = x + getattr(self, f"pos_embed{i + 1}")
             for block in getattr(self, f"block{i + 1}"):
-                x = block(x, side)
+                x = block(x, (side, side))
             if i + 1 < len(self.sides):
                 x = x.transpose(1, 2).reshape(x.shape[0], -1, side, side)
         return self.head(self.norm(x)[:, 0])

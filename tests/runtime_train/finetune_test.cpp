@@ -1,5 +1,6 @@
 // What fine-tuning takes, against timm (tests/reference/finetune.py): which rate and decay each parameter has, and
 // position embeddings for another grid.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "ir/error.h"
@@ -139,15 +140,38 @@ TEST_CASE(
   for (const auto& grid : told.at("grids")) {
     const std::string name = "grid." + std::to_string(k++);
     CAPTURE(grid.dump());
-    const PositionGrid from{grid.at("prefix").get<std::int64_t>(), grid.at("from").get<std::int64_t>()};
+    const auto layout = [&](const char* which) {
+      const auto sides = grid.at(which).get<std::vector<std::int64_t>>();
+      return PositionGrid{grid.at("prefix").get<std::int64_t>(), sides.at(0), sides.at(1)};
+    };
     const HostTensor made =
-        resample_positions(file.tensors.at(name + ".from"), from, grid.at("to").get<std::int64_t>(), rule);
+        resample_positions(file.tensors.at(name + ".from"), layout("from"), layout("to"), rule);
     const HostTensor& expected = file.tensors.at(name + ending);
     REQUIRE(made.type() == expected.type());
     for (std::size_t i = 0; i < made.as<double>().size(); ++i)
       CHECK(made.as<double>()[i] == Approx(expected.as<double>()[i]).epsilon(1e-13).margin(1e-15));
   }
-  CHECK(k == 7);
+  CHECK(k == 9);
+}
+
+TEST_CASE("A square position embedding is resampled to the shape of a detection transformer's images") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.file("w.safetensors");
+  ir::Selection detr{"detr"};
+  detr.set("backbone_dims", ir::Doubles{12}).set("backbone_depths", ir::Doubles{1});
+  detr.set("dim", 8).set("heads", 2).set("encoder_depth", 1).set("decoder_depth", 1).set("mlp_hidden", 4);
+  const ir::Module square = models::build(detr.set("image_height", 48).set("image_width", 48), 1);
+  const ir::Module wide = models::build(detr.set("image_height", 32).set("image_width", 80), 1);
+  const TensorMap weights = fresh_weights(square, {}, 5);
+  write_safetensors(path, weights);
+  const std::string name = "backbone.0.body.pos_embed";
+  const std::string refusal = test::message_of<UserError>([&] { read_weights(wide, path); });
+  CHECK(refusal.find("'" + name + "' has 3 x 3 patches, but the model has 2 x 5") != std::string::npos);
+  const TensorMap read = read_weights(wide, path, {.positions = models::PositionRule::deit});
+  const HostTensor expected =
+      resample_positions(weights.at(name), {1, 3, 3}, {1, 2, 5}, models::PositionRule::deit);
+  REQUIRE(read.at(name).type() == expected.type());
+  CHECK(std::ranges::equal(read.at(name).as<float>(), expected.as<float>()));
 }
 
 TEST_CASE("Weights of another resolution are taken where that is asked for, and refused elsewhere") {
