@@ -136,6 +136,8 @@ def interval(differences):
     """The mean, and half of its 95 % interval; nothing where there is but one."""
     if len(differences) < 2:
         return f"{differences[0]:+.4f}"
+    if len(differences) - 1 not in STUDENT:
+        sys.exit(f"compare takes at most {max(STUDENT) + 1} seeds")
     half = STUDENT[len(differences) - 1] * statistics.stdev(differences) / len(differences) ** 0.5
     return f"{statistics.mean(differences):+.4f} ± {half:.4f}"
 

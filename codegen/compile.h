@@ -16,7 +16,7 @@ struct Target {
   ir::RecomputeCost recompute = {};
   /// The most that a chunk of wide rows has (ir/passes/chunk_rows.h), of which two live at a time; 0: rows stay
   /// whole.
-  std::int64_t chunk_bytes = 15 << 20;
+  std::int64_t chunk_bytes = 32 << 20;
   /// Chooses how a Fourier transform is computed. Empty: transforms stay ops.
   std::function<ir::FourierWay(const ir::FourierRows&)> fourier = {};
   /// Empty: every convolution is of f32.

@@ -13,7 +13,7 @@ namespace rewire::programs {
 enum class Shown : std::uint8_t { number, percent, in_files };
 
 /// A mean that is right over batches, micro-batches of a step, and ranks: the sum of the numerators over the
-/// sum of the denominators. Or e to the power of that mean, as perplexity is of a loss.
+/// sum of the denominators. With `exponential`, e to the power of that mean, as the perplexity is of the loss.
 struct Metric {
   std::string name;              // "top1"
   std::string numerator;         // a result of the program, f32[]

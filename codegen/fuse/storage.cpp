@@ -125,7 +125,8 @@ View Storage::dense_view(std::int32_t buffer, const Shape& shape) const {
 }
 
 void Storage::assign(Value value) {
-  const bool placed = assign_as_sum(value) || assign_in_concat(value) ||
+  if (assign_as_sum(value)) return;  // a call changes it, so it is nobody's twin
+  const bool placed = assign_in_concat(value) ||
                       (grouping_.does(kCopyElision) && assign_through_copy(value)) ||
                       (grouping_.does(kTwins) && assign_as_twin(value));
   if (!placed) assign_dense(value);
@@ -139,7 +140,7 @@ void Storage::assign_dense(Value value) {
   views_[value.id] = dense_view(buffer, grouping_.function().type(value).shape);
 }
 
-// Places a sum to which a call adds where the result will be.
+// Places a sum that a call adds to in the memory of the call's result.
 bool Storage::assign_as_sum(Value value) {
   for (const Use& use : grouping_.uses(value)) {
     const GroupNode& node = grouping_.nodes()[static_cast<std::size_t>(use.node)];

@@ -76,8 +76,8 @@ class Supervised : public Objective {
     }
     if (forward.result("boxes")) {
       user_error(
-          "the model gives 'boxes', which no objective trains; rewire init and rewire run take it, with "
-          "weights from elsewhere");
+          "the model gives 'boxes', which no objective trains; `rewire init` writes weights for it, and "
+          "`rewire run` computes its logits");
     }
     const ir::TensorType& type = forward.type(image);
     if (type.rank() == 0 || forward.type(logits).rank() != 2) {

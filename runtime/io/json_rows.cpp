@@ -26,6 +26,7 @@ using nlohmann::json;
 constexpr std::size_t kBlockBytes = std::size_t{1} << 18;
 constexpr std::size_t kMostRowNumbers = 16;  // of one member: more are no box
 constexpr int kMostRowDepth = 64;
+constexpr int kNumberOverflow = 406;  // of the JSON library's exceptions
 
 /// The file's characters, a block at a time.
 class JsonBlocks {
@@ -195,9 +196,12 @@ class JsonRowReader final : public json::json_sax_t {
 
   bool parse_error(std::size_t position, const std::string& last, const json::exception& error) override {
     const std::string place = list_ != nullptr ? row_.place() + ", " : "";
-    if (last.ends_with('N') || last.ends_with('I'))
+    const bool in_text = std::ranges::count(last, '"') % 2 == 1;
+    if (!in_text && (last.ends_with('N') || last.ends_with('I')))
       user_error("{} is not valid JSON: {}byte {}: NaN, Infinity and None are no values of JSON", file_,
                  place, position);
+    if (error.id == kNumberOverflow)
+      user_error("{}: {}byte {}: the number {} is too large", file_, place, position, printable(last));
     const std::string text = error.what();  // "[json…] parse error at line 1, column 8: … - REASON"
     const std::size_t dash = text.find(" - ");
     user_error("{} is not valid JSON: {}byte {}: {}", file_, place, position,

@@ -22,8 +22,8 @@ struct PositionGrids {
 };
 /// Finds the layouts of embeddings [1, tokens, width] with `from` and with `to` tokens. Before the grid are
 /// all class tokens and registers of `module`, its class tokens only, or none, whichever leaves a grid in
-/// both. Returns nothing if none does, or two do. Grids are square, but that `to` has the shape of the images of
-/// a module with the attributes image_height and image_width.
+/// both. Returns nothing if none does, or two do. `from` is square. `to` has the shape of the module's
+/// images if it has the attributes image_height and image_width; else it is square too.
 std::optional<PositionGrids> position_grids(const ir::Module& module, std::int64_t width, std::int64_t from,
                                             std::int64_t to);
 

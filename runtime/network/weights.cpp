@@ -36,15 +36,19 @@ HostTensor on_grid_of(HostTensor tensor, const ir::Module& module, const ir::Par
   const ir::TensorType type = tensor.type();
   const ir::Shape& wanted = parameter.type.shape;
   if (parameter.role != "pos_embed" || !is_float(type.dtype) || type.rank() != 3 || wanted.size() != 3 ||
-      type.shape[0] != 1 || type.shape[2] != wanted[2] || type.shape[1] == wanted[1])
+      type.shape[0] != 1 || type.shape[2] != wanted[2])
     return tensor;
+  const bool same_count = type.shape[1] == wanted[1];
+  if (same_count && !rule) return tensor;
   const std::optional<PositionGrids> grids = position_grids(module, wanted[2], type.shape[1], wanted[1]);
   if (!grids) return tensor;
   const PositionGrid &from = grids->from, &to = grids->to;
+  if (same_count && from.rows == to.rows) return tensor;
   if (!rule) {
     user_error(
-        "{}: '{}' has {} x {} patches, but the model has {} x {}; set train.resample_positions=true to "
-        "resample it",
+        "{}: '{}' has {} x {} patches, but the model has {} x {}; train.resample_positions=true resamples "
+        "it, in "
+        "`rewire train` and `rewire init`",
         path, parameter.name, from.rows, from.columns, to.rows, to.columns);
   }
   write_log(LogLevel::info, fmt::format("{}: '{}' is resampled from {} x {} patches to {} x {}", path,

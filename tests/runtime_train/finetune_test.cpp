@@ -172,6 +172,17 @@ TEST_CASE("A square position embedding is resampled to the shape of a detection 
       resample_positions(weights.at(name), {1, 3, 3}, {1, 2, 5}, models::PositionRule::deit);
   REQUIRE(read.at(name).type() == expected.type());
   CHECK(std::ranges::equal(read.at(name).as<float>(), expected.as<float>()));
+  // A rectangle of as many patches as the square may be of this network, or not: the key says so.
+  const ir::Module even = models::build(detr.set("image_height", 64).set("image_width", 64), 1);
+  const ir::Module flat = models::build(detr.set("image_height", 32).set("image_width", 128), 1);
+  const TensorMap sixteen = fresh_weights(even, {}, 5);
+  write_safetensors(path, sixteen);
+  const TensorMap kept = read_weights(flat, path);
+  CHECK(std::ranges::equal(kept.at(name).as<float>(), sixteen.at(name).as<float>()));
+  const TensorMap moved = read_weights(flat, path, {.positions = models::PositionRule::deit});
+  const HostTensor flattened =
+      resample_positions(sixteen.at(name), {1, 4, 4}, {1, 2, 8}, models::PositionRule::deit);
+  CHECK(std::ranges::equal(moved.at(name).as<float>(), flattened.as<float>()));
 }
 
 TEST_CASE("Weights of another resolution are taken where that is asked for, and refused elsewhere") {
@@ -184,8 +195,8 @@ TEST_CASE("Weights of another resolution are taken where that is asked for, and 
     write_safetensors(path, weights);
     const std::string refusal = test::message_of<UserError>([&] { read_weights(large, path); });
     CHECK(refusal == path +
-                         ": 'pos_embed' has 2 x 2 patches, but the model has 3 x 3; set "
-                         "train.resample_positions=true to resample it");
+                         ": 'pos_embed' has 2 x 2 patches, but the model has 3 x 3; "
+                         "train.resample_positions=true resamples it, in `rewire train` and `rewire init`");
     const TensorMap read = read_weights(large, path, {.positions = models::PositionRule::timm});
     const std::int64_t prefix = pool == "token" ? 1 : 0;
     CHECK(read.at("pos_embed").type() == ir::TensorType{ir::DType::f32, {1, prefix + 9, 16}});

@@ -134,6 +134,14 @@ IndexedCase table(DType index, bool lists) {
   const Value left = w.input(eighths(c, {kWords, kInner}, DType::f32, false));
   const Value right = w.input(eighths(c, {kInner, kWidth}, DType::f32, false));
   w.result(w.b.add(scattered(), w.b.matmul(left, right)));
+  // The sum and what becomes of it are parts of one tensor.
+  const Value product = w.b.matmul(left, w.b.mul(right, right));
+  const Value once = w.b.emit(Opcode::scatter_add, {product, at, updates}, along);
+  w.result(w.b.concat(std::array{product, once}, 0));
+  const Value sum = w.b.add(base, w.b.mul(base, 3.0));
+  const Value first = w.b.emit(Opcode::scatter_add, {sum, at, updates}, along);
+  const Value second = w.b.emit(Opcode::scatter_add, {first, at, updates}, along);
+  w.result(w.b.concat(std::array{sum, second, first}, 0));
   return std::move(w.indexed);
 }
 

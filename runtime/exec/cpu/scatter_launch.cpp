@@ -47,7 +47,7 @@ class CpuScatter final : public CpuLaunch {
     const std::int64_t outer = task / parts_, first = task % parts_ * grain_;
     const std::int64_t end = std::min(first + grain_, view_.extent), width = view_.inner;
     float* rows = to_at_ + outer * view_.extent * width;
-    const bool is_there = base_.buffer == to_.buffer;
+    const bool is_there = base_ == to_;
     if (!is_there && repeats_) {
       std::fill(rows + first * width, rows + end * width, *base_at_);
     } else if (!is_there) {
