@@ -274,6 +274,8 @@ std::vector<std::filesystem::path> sample() {
     if (!metadata.contains("case")) continue;
     const json facts = json::parse(metadata.at("case"));
     if (!facts.contains("model") || !facts.contains("plugins")) continue;  // of no network, or of a recipe
+    if (facts.contains("objective") && facts.at("objective").at("name") == "mean_squares")
+      continue;  // which parity_test alone has, for networks that the command does not train
     const Words plugins = names(facts);
     // A strategy's cases need its plugin; a tree without it has nothing to hold to them.
     if (!std::ranges::all_of(plugins, is_built)) continue;

@@ -24,6 +24,7 @@
 #include "runtime/device/cuda/device.h"
 #include "runtime/exec/cuda/engine.h"
 #include "tests/parity/autocast.h"
+#include "tests/parity/mean_squares.h"
 #include "tests/plugins/backends.h"
 #include "tests/support/catch.h"
 
@@ -85,6 +86,7 @@ int run(int argc, char** argv) {
   if (argc != 2 && argc != 4) throw std::invalid_argument("FOLDER, or FOLDER FIRST OF");
   const std::size_t first = argc == 4 ? number(argv[2]) : 0, of = argc == 4 ? number(argv[3]) : 1;
   if (first >= of) throw std::invalid_argument("FIRST is not below OF");
+  mean_squares();  // the objective of some goldens
   set_golden_folder(argv[1]);
   names = goldens_of(argv[1], first, of);
   if (names.empty()) throw std::invalid_argument(fmt::format("'{}' has no goldens", argv[1]));
