@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from pytorch_strategies import JoinedBlock
+
 
 def make(family, shape, join, strategy):
     """`join` makes a block's joins of (dim, index, joins); `strategy`, where it is one, runs all blocks."""
@@ -71,33 +73,21 @@ class LlamaMlp(nn.Module):
         return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
 
 
-class LanguageBlock(nn.Module):
-    def __init__(self, dim, attn, mlp, join, index, depth):
-        super().__init__()
-        self.norm1, self.attn, self.norm2, self.mlp = self.norm(dim), attn, self.norm(dim), mlp
-        self.join_attn, self.join_mlp = join(dim, 2 * index, 2 * depth), join(dim, 2 * index + 1, 2 * depth)
-
-    def forward(self, x):
-        u = self.norm1(x)
-        x = self.join_attn(x, self.attn(u), u)
-        u = self.norm2(x)
-        return self.join_mlp(x, self.mlp(u), u)
-
-
-class GptBlock(LanguageBlock):
+class GptBlock(JoinedBlock):
     norm = staticmethod(lambda dim: nn.LayerNorm(dim, eps=1e-5))
     places = True
 
     def __init__(self, dim, heads, context, **rest):
-        super().__init__(dim, GptAttention(dim, heads), GptMlp(dim), **rest)
+        super().__init__(dim, (self.norm(dim), self.norm(dim)), GptAttention(dim, heads), GptMlp(dim), **rest)
 
 
-class LlamaBlock(LanguageBlock):
+class LlamaBlock(JoinedBlock):
     norm = staticmethod(lambda dim: nn.RMSNorm(dim, eps=1e-6))
     places = False
 
     def __init__(self, dim, heads, context, kv_heads, mlp_hidden, **rest):
-        super().__init__(dim, LlamaAttention(dim, heads, kv_heads, context), LlamaMlp(dim, mlp_hidden), **rest)
+        super().__init__(dim, (self.norm(dim), self.norm(dim)), LlamaAttention(dim, heads, kv_heads, context),
+                         LlamaMlp(dim, mlp_hidden), **rest)
 
 
 class LanguageModel(nn.Module):

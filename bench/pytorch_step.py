@@ -116,20 +116,10 @@ JOINS = {"plain": feature_join(plain), "decay": feature_join(decay), "orthogonal
          "augment": Augment, "skipless": feature_join(skipless)}
 
 
-class Block(nn.Module):
+class Block(pytorch_strategies.JoinedBlock):
     def __init__(self, dim, heads, join, index, depth):
-        super().__init__()
-        self.norm1 = nn.LayerNorm(dim, eps=1e-6)
-        self.attn = Attention(dim, heads)
-        self.norm2 = nn.LayerNorm(dim, eps=1e-6)
-        self.mlp = Mlp(dim, 4 * dim)
-        self.join_attn, self.join_mlp = join(dim, 2 * index, 2 * depth), join(dim, 2 * index + 1, 2 * depth)
-
-    def forward(self, x):
-        u = self.norm1(x)
-        x = self.join_attn(x, self.attn(u), u)
-        u = self.norm2(x)
-        return self.join_mlp(x, self.mlp(u), u)
+        norms = (nn.LayerNorm(dim, eps=1e-6), nn.LayerNorm(dim, eps=1e-6))
+        super().__init__(dim, norms, Attention(dim, heads), Mlp(dim, 4 * dim), join, index, depth)
 
 
 class VisionTransformer(nn.Module):

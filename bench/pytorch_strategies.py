@@ -10,6 +10,22 @@ def weight(*shape, start=0.0):
     return nn.Parameter(torch.full(shape, float(start)))
 
 
+class JoinedBlock(nn.Module):
+    """A block whose two joins `join` makes of (dim, index, joins)."""
+
+    def __init__(self, dim, norms, attn, mlp, join, index, depth):
+        super().__init__()
+        self.norm1, self.norm2 = norms
+        self.attn, self.mlp = attn, mlp
+        self.join_attn, self.join_mlp = join(dim, 2 * index, 2 * depth), join(dim, 2 * index + 1, 2 * depth)
+
+    def forward(self, x):
+        u = self.norm1(x)
+        x = self.join_attn(x, self.attn(u), u)
+        u = self.norm2(x)
+        return self.join_mlp(x, self.mlp(u), u)
+
+
 def layers(blocks):
     """(norm, layer) of every join, in order."""
     return [pair for block in blocks for pair in ((block.norm1, block.attn), (block.norm2, block.mlp))]

@@ -17,8 +17,8 @@ using ir::Value;
 
 namespace {
 
-// Of value embeddings: deviation of the tables at the start, as of the values' own matrix; what the gate reads, its
-// bound at the start, and the most that it gives.
+// Value embeddings: the standard deviation of the tables at the start, which the values' own matrix has too; the bound
+// of the gate's weights at the start; the gate's largest value; the channels that it reads.
 constexpr double kTableStd = 0.02, kGateBound = 0.02, kMostGate = 3;
 constexpr std::int64_t kGateChannels = 12;
 

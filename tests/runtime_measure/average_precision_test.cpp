@@ -79,7 +79,7 @@ TEST_CASE("a detection hits at the thresholds up to its IoU, itself included") {
   CHECK(of_part(.5).at("AP50") == Approx(1).epsilon(1e-12));
   CHECK(of_part(.75).at("AP75") == Approx(1).epsilon(1e-12));
   CHECK(of_part(.49).at("AP50") == 0);
-  // Of the category of the object alone.
+  // Only the category that has an object counts.
   values = values_of({object(0, kBox)}, {{0, 1, kBox, .5}});
   CHECK(values.at("AP") == 0);
 }
